@@ -71,7 +71,7 @@ struct PluginLog: Sendable {
         )
     }
 
-    private func log(_ event: Event, _ message: Logger.Message) {
+    private func log(_ event: MessageCode, _ message: Logger.Message) {
         logger.report(event, message, metadata: fields)
     }
 

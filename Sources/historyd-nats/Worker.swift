@@ -27,7 +27,7 @@ extension Worker {
     ///   - task: What it does, as in "Publishing … to …".
     ///   - refusal: The event of an error that only an operator can mend.
     func repeatSessions(
-        _ task: String, refusal: (any Error) -> Event?,
+        _ task: String, refusal: (any Error) -> MessageCode?,
         _ session: (_ jetStream: JetStream, _ succeeded: () -> Void) throws -> Void,
         hasFailed: (any Error) -> Void = { _ in }
     ) {

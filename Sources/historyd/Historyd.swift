@@ -102,7 +102,7 @@ struct Historyd: ParsableCommand {
             for problem in error.problems { logger.report(.configurationInvalid, "\(problem)") }
             throw ExitCode(ExitStatus.configuration.rawValue)
         } catch let error as HistoryError {
-            let event: Event =
+            let event: MessageCode =
                 switch error.code {
                 case .stateInUse: .stateInUse
                 case _ where error.isOfState: .stateUnavailable

@@ -1,4 +1,5 @@
 import Logging
+import PersistentHistory
 import Testing
 
 @testable import HistoryDaemon
@@ -17,13 +18,13 @@ import Testing
             level: .error, message: "A hook failed.",
             metadata: [
                 "store": "contacts", "hook": "audit/new-people", "attempt": "3", "reason": "exit status 1",
-                "event": .string(Event.hookHeld.rawValue),
+                "event": .string(MessageCode.hookHeld.rawValue),
             ])
         #expect(
             fields(entry) == [
                 "MESSAGE=A hook failed. attempt=3 reason=\"exit status 1\"",
                 "PRIORITY=3",
-                "MESSAGE_ID=\(Event.hookHeld.rawValue)",
+                "MESSAGE_ID=\(MessageCode.hookHeld.rawValue)",
                 "HISTORYD_HOOK=audit/new-people",
                 "HISTORYD_STORE=contacts",
             ])
@@ -63,7 +64,7 @@ import Testing
     @Test func aLineIsLevelMessageAndMetadataInOrder() {
         let line = LogText.line(
             level: .warning, message: "A hook failed.",
-            metadata: ["store": "contacts", "attempt": "3", "event": .string(Event.hookFailed.rawValue)])
+            metadata: ["store": "contacts", "attempt": "3", "event": .string(MessageCode.hookFailed.rawValue)])
         #expect(line == "warning: A hook failed. attempt=3 event=hookFailed store=contacts")
     }
 

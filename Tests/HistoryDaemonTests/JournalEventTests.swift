@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Logging
+import PersistentHistory
 import Testing
 
 @testable import HistoryDaemon
@@ -18,7 +19,7 @@ import Testing
     }()
 
     @Test func everyEventHasOneEntryAndEveryEntryAnEvent() {
-        #expect(Self.catalog.map(\.id).sorted() == Event.allCases.map(\.rawValue).sorted())
+        #expect(Self.catalog.map(\.id).sorted() == MessageCode.allCases.map(\.rawValue).sorted())
     }
 
     /// Operators look events up there.
@@ -34,18 +35,18 @@ import Testing
         }
         let names: [Logger.Level: String] = [.error: "err", .critical: "crit"]
         #expect(
-            rows == Event.allCases.map { "\($0) \(names[$0.level] ?? $0.level.rawValue) \($0.rawValue)" })
+            rows == MessageCode.allCases.map { "\($0) \(names[$0.level] ?? $0.level.rawValue) \($0.rawValue)" })
     }
 
-    @Test(arguments: Event.allCases)
-    func theIDIsA128BitNumber(event: Event) {
+    @Test(arguments: MessageCode.allCases)
+    func theIDIsA128BitNumber(event: MessageCode) {
         #expect(event.rawValue.count == 32)
         #expect(event.rawValue.allSatisfy { $0.isHexDigit && !$0.isUppercase })
     }
 
     /// systemd.journal-fields and the catalog's own format: a subject, then what it means.
-    @Test(arguments: Event.allCases)
-    func theEntrySaysWhatItMeansAndWhatToDo(event: Event) throws {
+    @Test(arguments: MessageCode.allCases)
+    func theEntrySaysWhatItMeansAndWhatToDo(event: MessageCode) throws {
         let entry = try #require(Self.catalog.first { $0.id == event.rawValue }).text
         #expect(entry.contains("\nSubject: "))
         #expect(entry.contains("\nDefined-By: historyd\n"))
@@ -53,8 +54,8 @@ import Testing
         #expect(paragraphs.count == 3, "cause, whether it is an error, what to do")
     }
 
-    @Test(arguments: Event.allCases)
-    func theEntrySaysWhetherItIsAnErrorAsTheLevelDoes(event: Event) throws {
+    @Test(arguments: MessageCode.allCases)
+    func theEntrySaysWhetherItIsAnErrorAsTheLevelDoes(event: MessageCode) throws {
         let entry = try #require(Self.catalog.first { $0.id == event.rawValue }).text
         switch event.level {
         case .error, .critical: #expect(entry.contains("This is an error"))

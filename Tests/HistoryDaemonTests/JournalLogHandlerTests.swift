@@ -1,6 +1,7 @@
 import Glibc
 import HistoryConfiguration
 import Logging
+import PersistentHistory
 import Synchronization
 import Testing
 
@@ -52,7 +53,7 @@ import Testing
             written == [
                 Line(
                     level: .notice, message: "Works again.",
-                    metadata: ["hook": "a/b", "event": .string(Event.hookRecovered.rawValue)])
+                    metadata: ["hook": "a/b", "event": .string(MessageCode.hookRecovered.rawValue)])
             ])
     }
 

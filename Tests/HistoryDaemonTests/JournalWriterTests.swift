@@ -1,5 +1,6 @@
 import Dispatch
 import Logging
+import PersistentHistory
 import Synchronization
 import Testing
 
@@ -69,7 +70,7 @@ extension JournalEntry {
         #expect(entries.map(\.text) == ["line 0", dropped, "line 1", "line 2"])
         let fields = entries.map { String(decoding: $0.bytes, as: UTF8.self) }
         #expect(
-            fields.map { $0.contains("MESSAGE_ID=\(Event.linesDropped.rawValue)") } == [
+            fields.map { $0.contains("MESSAGE_ID=\(MessageCode.linesDropped.rawValue)") } == [
                 false, true, false, false,
             ])
     }

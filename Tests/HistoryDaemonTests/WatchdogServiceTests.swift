@@ -1,4 +1,5 @@
 import Logging
+import PersistentHistory
 import ServiceLifecycle
 import Synchronization
 import Testing
@@ -78,7 +79,7 @@ import Testing
             #expect(
                 seen == [
                     .fed, half,
-                    .checkFailed, .reported(Event.pipelineStuck.rawValue), half,
+                    .checkFailed, .reported(MessageCode.pipelineStuck.rawValue), half,
                     .checkFailed, half,  // told once
                     .fed, half,
                 ])

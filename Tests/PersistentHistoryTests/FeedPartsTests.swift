@@ -114,9 +114,9 @@ import Testing
     @Test func linesAreJSON() {
         var json = JSONBytes()
         let token = HistoryToken(store: Self.store, number: 7)
-        FeedLine.begins(after: token, to: &json)
-        FeedLine.expired(Expiry(reason: .late, lost: nil, after: token), to: &json)
-        FeedLine.transaction(
+        FeedLineWriter.begins(after: token, to: &json)
+        FeedLineWriter.expired(Expiry(reason: .late, lost: nil, after: token), to: &json)
+        FeedLineWriter.transaction(
             transaction(8, []), [], part: CallPart(index: 1, isLast: false), to: &json)
         #expect(
             String(decoding: json.bytes.array, as: UTF8.self) == """

@@ -120,7 +120,7 @@ private final class FeedCopy {
             case .lines(let bytes):
                 for line in bytes.split(separator: UInt8(ascii: "\n")) {
                     count += 1
-                    guard case .transaction(let transaction) = try HistoryFeed.FeedLine(line) else { continue }
+                    guard case .transaction(let transaction) = try FeedLine(line) else { continue }
                     #expect(transaction.valuesAt.map { $0.number >= transaction.token.number } == true)
                     try take(transaction)
                     if transaction.isWhole { _ = try keeper.acknowledge(transaction.token, of: feed) }

@@ -158,8 +158,8 @@ import Testing
         #expect(important.contains { $0.hasPrefix("error") && $0.contains("Broken()") })
         #expect(important.allSatisfy { !$0.hasPrefix("info") && !$0.hasPrefix("debug") }, "\(important)")
         let all = try await lines(2, 30)
-        #expect(all.contains { $0.contains("Received a notification of remote changes") })
-        #expect(all.contains { $0.contains("has processed everything up to") })
+        #expect(all.contains { $0.contains("The store has changed, up to ") })
+        #expect(all.contains { $0.contains("The cursor of \"MainApp\" is at ") })
     }
 }
 

@@ -2,6 +2,7 @@ import Glibc
 import HistoryConfiguration
 import HistoryDaemon
 import Logging
+import PersistentHistory
 import ServiceLifecycle
 import UnixSignals
 
@@ -46,7 +47,7 @@ logger.warning(
     metadata: [
         "store": "contacts", "consumer": "MainApp", "author": "WidgetExtension", "context": "view",
         "hook": "audit/new-people", "plugin": "audit", "delivery": "d1", "token": "t:1", "entity": "person",
-        "event": .string(Event.hookFailed.rawValue), "unknown key": "two words",
+        "event": .string(MessageCode.hookFailed.rawValue), "unknown key": "two words",
     ])
 notifier.notify(.ready, .status("Watching 1 store, 2 hooks; 0 deliveries pending"))
 logger.report(.ready, "The probe is ready.")

@@ -25,7 +25,7 @@ enum Journal {
         let store = entry["HISTORYD_STORE"] ?? ""
         let consumer = entry["HISTORYD_CONSUMER"] ?? ""
         let number = entry["HISTORYD_TOKEN"].flatMap { HistoryToken($0) }.map { "\($0.number)" } ?? ""
-        let event = entry["MESSAGE_ID"].flatMap { Event(rawValue: $0) }
+        let event = entry["MESSAGE_ID"].flatMap { MessageCode(rawValue: $0) }
         switch event {
         case .tokenExpired, .stateLost, .stateCorrupt, .historyBeganAgain:
             record.write("lost", store, consumer, message)

@@ -1,4 +1,5 @@
 import HistoryDaemon
+import PersistentHistory
 import Testing
 
 extension ServiceTests {
@@ -22,7 +23,7 @@ extension ServiceTests {
                 #expect(try await container.property("StatusText") == "Watching 1 store, 0 hooks")
                 #expect(try await container.property("MainPID") == pid)
                 try await container.waitForJournal(
-                    after: mark, "--unit=\(unit)", "MESSAGE_ID=\(Event.reloaded.rawValue)")
+                    after: mark, "--unit=\(unit)", "MESSAGE_ID=\(MessageCode.reloaded.rawValue)")
             }
         }
 
@@ -40,7 +41,7 @@ extension ServiceTests {
                 )
                 // The daemon's own line, and what historyctl told the service manager.
                 try await container.waitForJournal(
-                    after: mark, "--unit=\(unit)", "MESSAGE_ID=\(Event.reloadRefused.rawValue)")
+                    after: mark, "--unit=\(unit)", "MESSAGE_ID=\(MessageCode.reloadRefused.rawValue)")
                 try await container.waitForJournal(after: mark, "--unit=\(unit)", "_TRANSPORT=stdout") {
                     $0.message.hasPrefix("historyctl: /etc/historyd/historyd.json:1:")
                 }

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HistoryDaemon
+import PersistentHistory
 import Testing
 
 extension ServiceTests {
@@ -54,8 +55,8 @@ extension ServiceTests {
                 try await container.addPeople(1...1)
                 try await container.waitForJournal(after: mark, "--unit=\(unit)") { $0.message == "told of 1" }
                 let told = try await container.journal(after: mark, "--unit=\(unit)", "_TRANSPORT=journal")
-                #expect(told.contains { $0["MESSAGE_ID"] == Event.starting.rawValue })
-                #expect(told.contains { $0["MESSAGE_ID"] == Event.ready.rawValue })
+                #expect(told.contains { $0["MESSAGE_ID"] == MessageCode.starting.rawValue })
+                #expect(told.contains { $0["MESSAGE_ID"] == MessageCode.ready.rawValue })
             }
         }
 
@@ -108,7 +109,7 @@ extension ServiceTests {
                 try await container.succeed("systemctl", "kill", "--signal=KILL", unit)
                 try await container.addPeople(121...180)
                 try await container.waitForJournal(
-                    after: kill, "--unit=\(unit)", "MESSAGE_ID=\(Event.ready.rawValue)")
+                    after: kill, "--unit=\(unit)", "MESSAGE_ID=\(MessageCode.ready.rawValue)")
                 // A stop would set it back.
                 #expect(try await container.property("NRestarts") == "1")
                 try await container.expectDelivery(of: 1...180, after: mark)

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HistoryDaemon
+import PersistentHistory
 import Testing
 
 extension ServiceTests {
@@ -105,7 +106,7 @@ extension ServiceTests {
                 let mark = try await container.markJournal()
                 try await container.succeed("systemctl", "kill", "--signal=KILL", unit)
                 try await container.waitForJournal(
-                    after: mark, "--unit=\(unit)", "MESSAGE_ID=\(Event.ready.rawValue)")
+                    after: mark, "--unit=\(unit)", "MESSAGE_ID=\(MessageCode.ready.rawValue)")
                 #expect(try await container.property("NRestarts") == "1")
             }
         }
@@ -138,7 +139,7 @@ extension ServiceTests {
                     $0.message.contains("Failed with result 'watchdog'")
                 }
                 let told = try await container.journal(
-                    after: mark, "--unit=\(unit)", "MESSAGE_ID=\(Event.pipelineStuck.rawValue)")
+                    after: mark, "--unit=\(unit)", "MESSAGE_ID=\(MessageCode.pipelineStuck.rawValue)")
                 #expect(told.count == 1, "told once, however often it was asked")
             }
         }

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HistoryDaemon
+import PersistentHistory
 import Testing
 
 extension ServiceTests {
@@ -51,7 +52,7 @@ extension ServiceTests {
                     try await fill(container)
                     try await container.addPeople(11...100)
                     let told = try await container.waitForJournal(
-                        after: mark, "--unit=\(unit)", "MESSAGE_ID=\(Event.stateUnavailable.rawValue)")
+                        after: mark, "--unit=\(unit)", "MESSAGE_ID=\(MessageCode.stateUnavailable.rawValue)")
                     #expect(told.message.contains("full"))
                     #expect(try await container.property("ActiveState") == "active")
                     #expect(try await container.property("NRestarts") == "0")
@@ -87,11 +88,11 @@ extension ServiceTests {
                     let mark = try await container.markJournal()
                     try await container.succeed("systemctl", "start", "--no-block", unit)
                     let told = try await container.waitForJournal(
-                        after: mark, "--unit=\(unit)", "MESSAGE_ID=\(Event.stateUnavailable.rawValue)")
+                        after: mark, "--unit=\(unit)", "MESSAGE_ID=\(MessageCode.stateUnavailable.rawValue)")
                     #expect(told.message.contains("Read-only file system"), "\(told.message)")
                     try await container.succeed("mount", "-o", "remount,bind,rw", Self.state)
                     try await container.waitForJournal(
-                        after: mark, "--unit=\(unit)", "MESSAGE_ID=\(Event.ready.rawValue)")
+                        after: mark, "--unit=\(unit)", "MESSAGE_ID=\(MessageCode.ready.rawValue)")
                     try await container.addPeople(1...3)
                     try await container.waitForJournal(after: mark, "--unit=\(unit)") {
                         $0.message == "told of 3"

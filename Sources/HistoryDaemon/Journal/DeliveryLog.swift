@@ -67,7 +67,7 @@ final class DeliveryLog: Sendable {
             ? "\"\(sum.consumers.first ?? "")\"" : "\(sum.consumers.count, "consumer")"
         logger.log(
             level: level,
-            "Delivered \(sum.transactions, "transaction") to \"\(sum.hook)\" for \(receiver) in \(sum.calls, "call").",
+            "\(Deliveries.sentence(sum.calls, sum.transactions, sum.hook, receiver))",
             metadata: fields)
     }
 }

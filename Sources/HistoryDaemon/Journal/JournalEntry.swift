@@ -1,4 +1,5 @@
 import Logging
+import PersistentHistory
 
 /// One entry for the journal, in the form of sd_journal_sendv(3): `NAME=value`, field after field.
 ///
@@ -29,7 +30,7 @@ struct JournalEntry: Sendable {
         let metadata = metadata.sorted { $0.key < $1.key }
         let isField = { (key: String, value: Logger.MetadataValue) in
             // Something else that is called an event must not become a MESSAGE_ID.
-            Self.fieldNames[key] != nil && (key != "event" || Event(rawValue: "\(value)") != nil)
+            Self.fieldNames[key] != nil && (key != "event" || MessageCode(rawValue: "\(value)") != nil)
         }
         var text = message
         for (key, value) in metadata where !isField(key, value) {

@@ -80,7 +80,7 @@ final class JournalWriter: Sendable {
     private static func report(_ dropped: Count, _ send: Send) {
         let count = dropped.take()
         guard count > 0 else { return }
-        let event = Event.linesDropped
+        let event = MessageCode.linesDropped
         let entry = JournalEntry(
             level: event.level,
             message: "\(count) log lines were dropped, because the journal did not take them in time.",

@@ -1,4 +1,5 @@
 import Logging
+import PersistentHistory
 
 /// What a line of the log looks like where there are no fields.
 enum LogText {
@@ -15,7 +16,7 @@ enum LogText {
     static func pair(_ key: String, _ value: Logger.MetadataValue) -> String {
         var text = "\(value)"
         // An id is for machines; people get the event's name.
-        if key == "event", let event = Event(rawValue: text) { text = "\(event)" }
+        if key == "event", let event = MessageCode(rawValue: text) { text = "\(event)" }
         let isWord =
             !text.isEmpty && !text.utf8.contains(UInt8(ascii: " ")) && !text.utf8.contains(UInt8(ascii: "\""))
             && (text.isPlain || text.unicodeScalars.allSatisfy { !$0.breaksLine })

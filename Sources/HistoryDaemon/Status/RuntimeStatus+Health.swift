@@ -101,7 +101,7 @@ extension RuntimeStatus.Consumer {
             }
         }
         for (context, failure) in contexts.sorted(by: { $0.key < $1.key })
-        where failure.attempt >= RuntimeStatus.lastingFailure {
+        where failure.attempt >= PipelineEvent.lastingFailure {
             add(
                 failure.isReplica ? .replicaNotWritable : .contextFailing,
                 "\(failure.kind) \"\(context)\" of \"\(name)\": \(failure.reason)", context: context)

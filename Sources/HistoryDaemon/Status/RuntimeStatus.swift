@@ -102,9 +102,6 @@ struct RuntimeStatus: Sendable {
         var movedTogether: (consumers: MovedConsumers, cursor: HistoryToken)?
     }
 
-    /// The failed attempt at which a failing context is reported: a lock is released before that.
-    static let lastingFailure = 3
-
     var stores: [String: Store] = [:]
     var hooks: [String: Hook] = [:]
     var plugins: [String: Plugin] = [:]

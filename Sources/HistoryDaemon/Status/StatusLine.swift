@@ -46,7 +46,7 @@ extension RuntimeStatus {
             trackingFailing: store.trackingProblem == nil ? 0 : 1,
             held: consumers.reduce(0) { $0 + $1.heldHooks.count },
             contextsFailing: consumers.reduce(0) {
-                $0 + $1.contexts.values.count { $0.attempt >= Self.lastingFailure }
+                $0 + $1.contexts.values.count { $0.attempt >= PipelineEvent.lastingFailure }
             },
             deadLetters: store.deadLetters.values.reduce(0, +),
             lagging: consumers.count { $0.isLagging(beyond: limit) }, paused: store.isPaused ? 1 : 0,

@@ -141,9 +141,9 @@ struct FeedStream {
         sent = HistoryToken(store: store, number: state.position)
         var json = JSONBytes()
         if let expiry = state.expiry {
-            FeedLine.expired(expiry, to: &json)
+            FeedLineWriter.expired(expiry, to: &json)
         } else {
-            FeedLine.begins(after: HistoryToken(store: store, number: state.position), to: &json)
+            FeedLineWriter.begins(after: HistoryToken(store: store, number: state.position), to: &json)
         }
         return json.bytes.array
     }
@@ -158,10 +158,10 @@ struct FeedStream {
             window.send(transaction.token.number)
             sent = transaction.token
             if let recreation = Expiry(transaction) {
-                FeedLine.expired(recreation, to: &json)
+                FeedLineWriter.expired(recreation, to: &json)
             } else {
                 let objects = ObjectIDNotification(transaction, entities: entities).objects
-                FeedLine.transaction(
+                FeedLineWriter.transaction(
                     transaction, objects, values: CallValues(values, wantedValues?.maximumBytes), to: &json)
             }
         }
@@ -180,7 +180,7 @@ struct FeedStream {
         let isLast = part.sent >= effects.count || portion.objects.isEmpty
         let number = isLast && part.index == 0 ? nil : CallPart(index: part.index, isLast: isLast)
         var json = JSONBytes()
-        FeedLine.transaction(
+        FeedLineWriter.transaction(
             part.transaction, portion.objects, part: number,
             values: CallValues(portion.values, wanted?.maximumBytes), to: &json)
         part.index += 1

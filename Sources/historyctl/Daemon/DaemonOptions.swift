@@ -2,6 +2,7 @@ import ArgumentParser
 import Glibc
 import HistoryConfiguration
 import HistoryControl
+import PersistentHistory
 
 /// Which daemon a command talks to.
 struct ConnectionOptions: ParsableArguments {

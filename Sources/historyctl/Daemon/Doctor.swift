@@ -1,6 +1,7 @@
 import ArgumentParser
 import HistoryConfiguration
 import HistoryControl
+import PersistentHistory
 
 struct Doctor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

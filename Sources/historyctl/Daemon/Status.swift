@@ -2,6 +2,7 @@ import ArgumentParser
 import Glibc
 import HistoryConfiguration
 import HistoryControl
+import PersistentHistory
 
 struct Status: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,5 +1,6 @@
 import HistoryConfiguration
 import HistoryControl
+import PersistentHistory
 
 /// What `historyctl top` shows: a value that takes answers and keys, and gives lines.
 struct TopView {

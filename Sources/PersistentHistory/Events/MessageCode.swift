@@ -1,13 +1,11 @@
 package import Logging
 
-/// The events that an operator may want alerts for, each with its own MESSAGE_ID.
+/// The messages that an operator may want alerts for, of the library and of the programs.
 ///
-/// This is the only list. `systemd/historyd.catalog` explains each event (its cause, whether it is an error, what
-/// to do), and `journalctl -x` shows that with the line. The ids are random and never change, because alerts refer
-/// to them. If an event is no longer logged, it is removed, and its id is not used again.
-///
-/// Source: systemd.journal-fields(7), MESSAGE_ID=; https://systemd.io/CATALOG
-package enum Event: String, CaseIterable, Sendable {
+/// This is the only list. `systemd/historyd.catalog` explains each of them (its cause, whether it is an error, what to
+/// do). The ids are random and never change, because alerts refer to them. If a message is no longer logged, it is
+/// removed, and its id is not used again.
+package enum MessageCode: String, CaseIterable, Sendable {
     case starting = "d6a08b13659e492abb9b394aa2894025"
     case ready = "bc9df8867f26451dbcd48729f42d29b3"
     case stopping = "bcd4790553d0436591df8c438c06df99"
@@ -72,9 +70,9 @@ package enum Event: String, CaseIterable, Sendable {
     case mirrorMovedAside = "c098bdf53a0a4f7c9808867d1b714a48"
 }
 
-extension Event {
-    /// How loud the event is, in syslog's terms: an *error* wants a human to act, a *warning* is
-    /// degraded service that recovers by itself, a *notice* is a rare change of state, *info* the rest.
+extension MessageCode {
+    /// An *error* needs an operator, a *warning* is degraded service that recovers by itself, a *notice* is a rare
+    /// change of state, *info* the rest.
     package var level: Logger.Level {
         switch self {
         case .starting, .ready, .stopping, .cleaned, .natsReady:
@@ -96,23 +94,5 @@ extension Event {
             .mirrorGroupRefused, .mirrorStale:
             .error
         }
-    }
-}
-
-extension Logger {
-    /// Logs an event that an operator may be alerted on, at the event's own level.
-    ///
-    /// The text should stand by itself ("The hook "audit/new" …, 3 attempts failed."): the metadata's
-    /// known keys (see ``JournalEntry``) become fields of the journal and are not repeated in the line.
-    package func report(
-        _ event: Event, _ message: @autoclosure () -> Logger.Message,
-        error: @autoclosure () -> (any Error)? = nil,
-        metadata: @autoclosure () -> Logger.Metadata = [:],
-        file: String = #fileID, function: String = #function, line: UInt = #line
-    ) {
-        log(
-            level: event.level, message(), error: error(),
-            metadata: metadata().merging(["event": .string(event.rawValue)]) { _, event in event },
-            file: file, function: function, line: line)
     }
 }

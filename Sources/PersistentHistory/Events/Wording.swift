@@ -1,0 +1,20 @@
+extension DefaultStringInterpolation {
+    /// `1 store`, `2 stores`.
+    package mutating func appendInterpolation(_ count: Int, _ noun: String) {
+        appendLiteral(count == 1 ? "1 \(noun)" : "\(count) \(noun)s")
+    }
+}
+
+extension Duration {
+    /// `100 ms`, `2.5 s`.
+    package var text: String {
+        let milliseconds = components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000
+        if milliseconds < 1000 { return "\(milliseconds) ms" }
+        return milliseconds % 1000 == 0 ? "\(milliseconds / 1000) s" : "\(Double(milliseconds) / 1000) s"
+    }
+}
+
+extension [String] {
+    /// `"a", "b"`.
+    package var quoted: String { map { "\"\($0)\"" }.joined(separator: ", ") }
+}
