@@ -1,5 +1,3 @@
-import Glibc
-import HistoryConfiguration
 import HistoryControl
 import PersistentHistory
 
@@ -20,17 +18,37 @@ struct MetricsSource {
 }
 
 extension MetricsSource {
-    /// All metrics.
+    /// All metrics. This is the only list of them: the page about monitoring, the alert rules and the dashboard are
+    /// checked against it.
+    ///
+    /// Names follow https://prometheus.io/docs/practices/naming/: base units, `_total` for counters.
     func text() -> [UInt8] {
         var text = MetricsText()
-        text.write(.buildInfo, [([("version", report.version)], 1)])
-        text.write(.startTime, Double(startedAt.milliseconds) / 1000)
-        text.write(.healthStatus, Double(status.health(at: now).verdict.rank))
-        text.write(.reloadTime, Double(configuredAt.milliseconds) / 1000)
-        text.write(.reloadSuccess, status.refusal == nil ? 1 : 0)
-        text.write(.droppedLines, Double(droppedLines))
-        text.write(.loopStalls, Double(loopStalls.count))
-        text.write(.longestLoopStall, loopStalls.longest / .seconds(1))
+        text.write(
+            "historyd_build_info", "Always 1; the label version tells which historyd runs.",
+            [([("version", report.version)], 1)])
+        text.write(
+            "historyd_start_time_seconds", "When the daemon started, in seconds since 1970.",
+            Double(startedAt.milliseconds) / 1000)
+        text.write(
+            "historyd_health_status", "0 healthy, 1 degraded, 2 failing, as historyctl health reports it.",
+            Double(status.health(at: now).verdict.rank))
+        text.write(
+            "historyd_reload_last_success_timestamp_seconds",
+            "When the configuration in force was read, in seconds since 1970.",
+            Double(configuredAt.milliseconds) / 1000)
+        text.write(
+            "historyd_reload_last_successful",
+            "Whether the last reload succeeded; 0 if an older configuration is in force.",
+            status.refusal == nil ? 1 : 0)
+        text.write(
+            "historyd_log_dropped_lines", "Lines that the journal did not accept in time.", as: .counter,
+            Double(droppedLines))
+        text.write(
+            "historyd_loop_stalls", "How often a piece of work held up the main loop for more than 20 ms.",
+            as: .counter, Double(loopStalls.count))
+        text.write(
+            "historyd_loop_longest_stall_seconds", "The longest of these.", loopStalls.longest / .seconds(1))
         writeStores(&text)
         writeConsumers(&text)
         writeContexts(&text)
@@ -39,32 +57,58 @@ extension MetricsSource {
     }
 
     private func writeStores(_ text: inout MetricsText) {
-        func write(_ metric: Metric, _ value: (StoreReport) -> Double?) {
+        func write(
+            _ name: String, _ help: String, as kind: MetricsText.Kind = .gauge,
+            _ value: (StoreReport) -> Double?
+        ) {
             text.write(
-                metric,
+                name, help, as: kind,
                 report.stores.compactMap { store in value(store).map { ([("store", store.name)], $0) } })
         }
         func known(_ store: StoreReport) -> RuntimeStatus.Store? { status.stores[store.name] }
         // A paused store is open, unless something else is wrong with it.
-        write(.storeOpen) { $0.newest != nil ? 1 : 0 }
-        write(.storePaused) { $0.state == .paused ? 1 : 0 }
-        write(.storeTracked) { known($0)?.isTracked ?? true ? 1 : 0 }
-        write(.storeStateWritable) { known($0)?.isStateFailing ?? false ? 0 : 1 }
-        write(.storePosition) { Self.number($0.newest) }
-        write(.storeOldestPosition) { Self.number($0.oldest) }
-        write(.storeChanges) { Self.number($0.newest) }
-        write(.storeHistoryChanges) { store in
+        write("historyd_store_open", "Whether the store is open.") { $0.newest != nil ? 1 : 0 }
+        write("historyd_store_paused", "Whether an operator holds the store's delivery.") {
+            $0.state == .paused ? 1 : 0
+        }
+        write("historyd_store_tracked", "Whether all configured entities are tracked.") {
+            known($0)?.isTracked ?? true ? 1 : 0
+        }
+        write(
+            "historyd_store_state_writable",
+            "Whether the daemon can save the positions of the store's consumers."
+        ) { known($0)?.isStateFailing ?? false ? 0 : 1 }
+        write("historyd_store_position", "The number of the newest change.") { Self.number($0.newest) }
+        write("historyd_store_oldest_position", "The number up to which the history was deleted.") {
+            Self.number($0.oldest)
+        }
+        write("historyd_store_changes", "Changes ever recorded in the store.", as: .counter) {
+            Self.number($0.newest)
+        }
+        write(
+            "historyd_store_history_changes",
+            "Changes in the store's history, at most: deleted changes in between count."
+        ) { store in
             Self.number(store.newest).flatMap { newest in
                 Self.number(store.oldest).map { max(0, newest - $0) }
             }
         }
-        write(.storeHistorySize) { historySizes[$0.name].map { Double($0) } }
-        write(.storeSize) { size($0.path).map { Double($0) } }
-        write(.storeWALSize) { Double(size($0.path + "-wal") ?? 0) }
-        write(.cleanupTime) { store in
-            status.counters.stores[store.name]?.cleanedAt.map { Double($0) / 1000 }
+        write(
+            "historyd_store_history_size_bytes",
+            "Size of the store's history, estimated from 64 of its changes. Deleted changes in between count."
+        ) { historySizes[$0.name].map { Double($0) } }
+        write("historyd_store_size_bytes", "Size of the store's file.") { size($0.path).map { Double($0) } }
+        write("historyd_store_wal_size_bytes", "Size of the store's write-ahead log.") {
+            Double(size($0.path + "-wal") ?? 0)
         }
-        write(.cleanupDeleted) { Double(status.counters.stores[$0.name]?.deletedChanges ?? 0) }
+        write(
+            "historyd_cleanup_last_run_timestamp_seconds",
+            "When history of the store was last deleted, in seconds since 1970."
+        ) { status.counters.stores[$0.name]?.cleanedAt.map { Double($0) / 1000 } }
+        write(
+            "historyd_cleanup_deleted_changes",
+            "Changes deleted from the store's history. Kept over restarts.", as: .counter
+        ) { Double(status.counters.stores[$0.name]?.deletedChanges ?? 0) }
     }
 
     private func writeConsumers(_ text: inout MetricsText) {
@@ -72,37 +116,53 @@ extension MetricsSource {
         func labels(_ consumer: ConsumerReport) -> MetricsText.Labels {
             [("store", consumer.store), ("consumer", consumer.consumer)]
         }
-        func write(_ metric: Metric, _ value: (ConsumerReport) -> Double?) {
+        func write(
+            _ name: String, _ help: String, as kind: MetricsText.Kind = .gauge,
+            _ value: (ConsumerReport) -> Double?
+        ) {
             text.write(
-                metric, consumers.compactMap { consumer in value(consumer).map { (labels(consumer), $0) } })
+                name, help, as: kind,
+                consumers.compactMap { consumer in value(consumer).map { (labels(consumer), $0) } })
         }
         text.write(
-            .consumerState,
+            "historyd_consumer_state",
+            "1 for the state that the consumer is in, as historyctl consumers reports it.",
             consumers.flatMap { consumer in
                 ConsumerReport.State.allCases.map { state in
                     (labels(consumer) + [("state", state.rawValue)], consumer.state == state ? 1 : 0)
                 }
             })
-        write(.consumerPosition) { Self.number($0.cursor) }
-        write(.consumerLagTransactions) { $0.lag.map { Double($0.transactions) } }
-        write(.consumerLag) { $0.lag?.seconds }
+        write(
+            "historyd_consumer_position", "The number of the last change that the consumer has processed."
+        ) { Self.number($0.cursor) }
+        write(
+            "historyd_consumer_lag_transactions",
+            "Transactions that the consumer has not processed; counting ends after 10000 changes."
+        ) { $0.lag.map { Double($0.transactions) } }
+        write(
+            "historyd_consumer_lag_seconds",
+            "Age of the oldest transaction that the consumer has not processed; 0 if it has caught up."
+        ) { $0.lag?.seconds }
         text.write(
-            .deliveryDelay,
+            "historyd_delivery_delay_seconds",
+            "Time from a transaction's commit to its delivery to a hook.",
             histograms: consumers.compactMap { consumer in
                 status.stores[consumer.store]?.consumers[consumer.consumer].map {
                     (labels(consumer), $0.delays)
                 }
             })
-        write(.deadLetters) { $0.deadLetters.map { Double($0) } ?? 0 }
-        write(.deadLettersKept) {
+        write("historyd_dead_letters", "Calls that were given up, and wait to be retried or dropped.") {
+            $0.deadLetters.map { Double($0) } ?? 0
+        }
+        write("historyd_dead_letters_kept", "Calls ever given up. Kept over restarts.", as: .counter) {
             Double(status.counters.stores[$0.store]?.deadLetters[$0.consumer] ?? 0)
         }
     }
 
     private func writeContexts(_ text: inout MetricsText) {
         func write(
-            _ kind: String, label: String, _ up: Metric, _ transactions: Metric, _ lag: Metric,
-            isUp: (ContextReport) -> Bool = { $0.problem == nil }
+            _ kind: String, as label: String, up: String, _ help: String, lag: String, of missing: String,
+            limit: Int = 10_000, isUp: (ContextReport) -> Bool = { $0.problem == nil }
         ) {
             let contexts = report.stores.flatMap(\.consumers).flatMap { consumer in
                 consumer.contexts.filter { $0.kind == kind }.map { context in
@@ -112,74 +172,63 @@ extension MetricsSource {
                     )
                 }
             }
-            text.write(up, contexts.map { ($0, isUp($1) ? 1 : 0) })
+            text.write(up, help, contexts.map { ($0, isUp($1) ? 1 : 0) })
             text.write(
-                transactions,
+                "\(lag)_transactions", "Transactions that \(missing); counting ends after \(limit) changes.",
                 contexts.compactMap { labels, context in
                     context.lag.map { (labels, Double($0.transactions)) }
                 })
-            text.write(lag, contexts.compactMap { labels, context in context.lag.map { (labels, $0.seconds) } })
+            text.write(
+                "\(lag)_seconds", "Age of the oldest transaction that \(missing).",
+                contexts.compactMap { labels, context in context.lag.map { (labels, $0.seconds) } })
         }
-        write("replica", label: "replica", .replicaUp, .replicaLagTransactions, .replicaLag)
         write(
-            "plugin", label: "context", .pluginContextUp, .pluginContextLagTransactions, .pluginContextLag)
-        write("feed", label: "feed", .feedConnected, .feedLagTransactions, .feedLag) {
-            $0.feed?.state == .connected
-        }
+            "replica", as: "replica", up: "historyd_replica_up", "Whether the replica can be written.",
+            lag: "historyd_replica_lag", of: "the replica does not show")
+        write(
+            "plugin", as: "context", up: "historyd_plugin_context_up",
+            "Whether the plugin takes in the changes of its context.", lag: "historyd_plugin_context_lag",
+            of: "the plugin's context does not show")
+        write(
+            "feed", as: "feed", up: "historyd_feed_connected", "Whether a program is connected to the feed.",
+            lag: "historyd_feed_lag", of: "the feed's program has not acknowledged", limit: 5000
+        ) { $0.feed?.state == .connected }
     }
 
     private func writeHooks(_ text: inout MetricsText) {
-        func write(_ metric: Metric, _ value: (String) -> Double) {
-            text.write(metric, hooks.map { ([("hook", $0)], value($0)) })
-        }
-        write(.hookCalls) { Double(status.hooks[$0]?.calls ?? 0) }
-        write(.hookFailures) { Double(status.counters.hooks[$0]?.failures ?? 0) }
-        write(.hookRetries) { Double(status.counters.hooks[$0]?.retries ?? 0) }
-        write(.hookHeld) { hook in
+        func write(
+            _ name: String, _ help: String, as kind: MetricsText.Kind = .gauge, _ value: (String) -> Double
+        ) { text.write(name, help, as: kind, hooks.map { ([("hook", $0)], value($0)) }) }
+        write(
+            "historyd_hook_calls", "Calls of the hook that succeeded since the daemon started.", as: .counter
+        ) { Double(status.hooks[$0]?.calls ?? 0) }
+        write(
+            "historyd_hook_failures", "Attempts to call the hook that failed. Kept over restarts.",
+            as: .counter
+        ) { Double(status.counters.hooks[$0]?.failures ?? 0) }
+        write(
+            "historyd_hook_retries",
+            "Failed attempts after which the call is tried again. Kept over restarts.", as: .counter
+        ) { Double(status.counters.hooks[$0]?.retries ?? 0) }
+        write("historyd_hook_held", "Consumers that wait for the hook, whose last attempt has failed.") {
+            hook in
             Double(status.stores.values.flatMap(\.consumers.values).count { $0.heldHooks.contains(hook) })
         }
         text.write(
-            .hookDuration,
+            "historyd_hook_call_duration_seconds", "Duration of the hook's successful calls.",
             histograms: hooks.map { ([("hook", $0)], status.hooks[$0]?.callTimes ?? DurationHistogram()) })
         let plugins = report.plugins ?? []
         text.write(
-            .pluginUp, plugins.map { ([("plugin", $0.name)], $0.state == .running ? 1 : 0) })
+            "historyd_plugin_up", "Whether the plugin's process works.",
+            plugins.map { ([("plugin", $0.name)], $0.state == .running ? 1 : 0) })
         text.write(
-            .pluginEnds,
+            "historyd_plugin_process_ends",
+            "How often the plugin's process ended unexpectedly, or could not be started. Kept over restarts.",
+            as: .counter,
             plugins.map { ([("plugin", $0.name)], Double(status.counters.pluginEnds[$0.name] ?? 0)) })
     }
 
     private static func number(_ token: String?) -> Double? {
         token.flatMap { HistoryToken($0) }.map { Double($0.number) }
-    }
-}
-
-extension ControlHandler {
-    /// What `GET /v1/metrics` answers.
-    func metrics() async -> [UInt8] {
-        let report = await status()
-        let sizes = await forEachStore(await engine.stores) { store in
-            // One that is not open, or locked at the moment, has none.
-            (store.name, try? await store.control.historySize())
-        }
-        return MetricsSource(
-            report: report, status: dependencies.status.read { $0 },
-            hooks: await engine.catalog.hooks.map(\.fullName), startedAt: startedAt,
-            configuredAt: configuredAt.withLock { $0 }, droppedLines: JournalWriter.shared.droppedInAll,
-            loopStalls: (try? HistoryLoop.shared().stalls) ?? (0, .zero), now: .now,
-            historySizes: Dictionary(sizes.compactMap { name, size in size.map { (name, $0) } }) { $1 },
-            size: Self.size
-        ).text()
-    }
-
-    /// What `GET /v1/health` answers.
-    func health() async -> HealthReport {
-        await measure()
-        return dependencies.status.read { $0.health(at: .now) }
-    }
-
-    private static func size(_ path: String) -> Int64? {
-        var status = stat()
-        return stat(path, &status) == 0 ? Int64(status.st_size) : nil
     }
 }

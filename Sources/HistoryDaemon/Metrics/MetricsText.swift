@@ -10,27 +10,43 @@ package struct MetricsText {
 
     private(set) var bytes: [UInt8] = []
 
-    /// Writes one metric with all its samples; nothing where there are none.
-    mutating func write(_ metric: Metric, _ samples: [(labels: Labels, value: Double)]) {
-        if samples.isEmpty { return }
-        begin(metric)
-        for sample in samples { line(metric.sampleName, sample.labels, sample.value) }
+    enum Kind: String {
+        case gauge, counter, histogram
     }
 
-    mutating func write(_ metric: Metric, _ value: Double) { write(metric, [([], value)]) }
+    /// Writes one metric with all its samples; nothing where there are none.
+    ///
+    /// - Parameters:
+    ///   - name: Its last part is the unit, as OpenMetrics has it. A counter's samples have `_total` behind it.
+    ///   - help: Our own words: nothing in them needs to be escaped, which the two formats do differently.
+    mutating func write(
+        _ name: String, _ help: String, as kind: Kind = .gauge, _ samples: [(labels: Labels, value: Double)]
+    ) {
+        if samples.isEmpty { return }
+        begin(name, help, kind)
+        for sample in samples {
+            line(kind == .counter ? name + "_total" : name, sample.labels, sample.value)
+        }
+    }
 
-    mutating func write(_ metric: Metric, histograms: [(labels: Labels, histogram: DurationHistogram)]) {
+    mutating func write(_ name: String, _ help: String, as kind: Kind = .gauge, _ value: Double) {
+        write(name, help, as: kind, [([], value)])
+    }
+
+    mutating func write(
+        _ name: String, _ help: String, histograms: [(labels: Labels, histogram: DurationHistogram)]
+    ) {
         if histograms.isEmpty { return }
-        begin(metric)
+        begin(name, help, .histogram)
         for (labels, histogram) in histograms {
             var count = 0
             for (index, bound) in (DurationHistogram.bounds.map { Optional($0) } + [nil]).enumerated() {
                 if histogram.counts.indices.contains(index) { count += histogram.counts[index] }
-                let name = bound.map { Self.number(Double($0) / 1_000_000) } ?? "+Inf"
-                line(metric.rawValue + "_bucket", labels + [("le", name)], Double(count))
+                let limit = bound.map { Self.number(Double($0) / 1_000_000) } ?? "+Inf"
+                line(name + "_bucket", labels + [("le", limit)], Double(count))
             }
-            line(metric.rawValue + "_count", labels, Double(count))
-            line(metric.rawValue + "_sum", labels, Double(histogram.sum) / 1_000_000)
+            line(name + "_count", labels, Double(count))
+            line(name + "_sum", labels, Double(histogram.sum) / 1_000_000)
         }
     }
 
@@ -40,11 +56,10 @@ package struct MetricsText {
         return bytes
     }
 
-    private mutating func begin(_ metric: Metric) {
-        put("# TYPE \(metric.rawValue) \(metric.kind.rawValue)\n")
-        if let unit = metric.unit { put("# UNIT \(metric.rawValue) \(unit)\n") }
-        // Our own words: nothing in them needs to be escaped, which the two formats do differently.
-        put("# HELP \(metric.rawValue) \(metric.help)\n")
+    private mutating func begin(_ name: String, _ help: String, _ kind: Kind) {
+        put("# TYPE \(name) \(kind.rawValue)\n")
+        for unit in ["seconds", "bytes"] where name.hasSuffix("_\(unit)") { put("# UNIT \(name) \(unit)\n") }
+        put("# HELP \(name) \(help)\n")
     }
 
     private mutating func line(_ name: String, _ labels: Labels, _ value: Double) {

@@ -1,0 +1,33 @@
+import Glibc
+import HistoryControl
+import PersistentHistory
+
+extension ControlHandler {
+    /// What `GET /v1/metrics` answers.
+    func metrics() async -> [UInt8] {
+        let report = await status()
+        let sizes = await forEachStore(await engine.stores) { store in
+            // One that is not open, or locked at the moment, has none.
+            (store.name, try? await store.control.historySize())
+        }
+        return MetricsSource(
+            report: report, status: dependencies.status.read { $0 },
+            hooks: await engine.catalog.hooks.map(\.fullName), startedAt: startedAt,
+            configuredAt: configuredAt.withLock { $0 }, droppedLines: JournalWriter.shared.droppedInAll,
+            loopStalls: (try? HistoryLoop.shared().stalls) ?? (0, .zero), now: .now,
+            historySizes: Dictionary(sizes.compactMap { name, size in size.map { (name, $0) } }) { $1 },
+            size: Self.size
+        ).text()
+    }
+
+    /// What `GET /v1/health` answers.
+    func health() async -> HealthReport {
+        await measure()
+        return dependencies.status.read { $0.health(at: .now) }
+    }
+
+    private static func size(_ path: String) -> Int64? {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int64(status.st_size) : nil
+    }
+}
