@@ -29,25 +29,15 @@ package struct HookReport: Codable, Sendable, Hashable {
     package var lastErrorAt: String?
 
     package init(
-        position: Int, id: String, name: String, kind: String, entity: String?, operations: [String]?,
-        store: String?, consumer: String?, before: String?, origin: Origin, calls: Int, failures: Int,
-        lastCallAt: String?, lastError: String?, lastErrorAt: String?
+        position: Int, id: String, name: String, kind: String, origin: Origin, calls: Int, failures: Int
     ) {
         self.position = position
         self.id = id
         self.name = name
         self.kind = kind
-        self.entity = entity
-        self.operations = operations
-        self.store = store
-        self.consumer = consumer
-        self.before = before
         self.origin = origin
         self.calls = calls
         self.failures = failures
-        self.lastCallAt = lastCallAt
-        self.lastError = lastError
-        self.lastErrorAt = lastErrorAt
     }
 }
 

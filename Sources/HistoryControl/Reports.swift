@@ -18,7 +18,7 @@ package struct DaemonReport: Codable, Sendable, Hashable {
 
     package init(
         version: String, processID: Int32, startedAt: String, summary: String, configuration: String,
-        logLevel: String, reload: ReloadAttempt?, hooks: Int, plugins: [PluginReport]?, stores: [StoreReport]
+        logLevel: String, hooks: Int, stores: [StoreReport]
     ) {
         self.version = version
         self.processID = processID
@@ -26,9 +26,7 @@ package struct DaemonReport: Codable, Sendable, Hashable {
         self.summary = summary
         self.configuration = configuration
         self.logLevel = logLevel
-        self.reload = reload
         self.hooks = hooks
-        self.plugins = plugins
         self.stores = stores
     }
 }
@@ -47,11 +45,10 @@ package struct PluginReport: Codable, Sendable, Hashable {
     package var failures: Int
     package var problem: String?
 
-    package init(name: String, state: State, failures: Int, problem: String?) {
+    package init(name: String, state: State, failures: Int) {
         self.name = name
         self.state = state
         self.failures = failures
-        self.problem = problem
     }
 }
 
@@ -94,20 +91,12 @@ package struct StoreReport: Codable, Sendable, Hashable {
     /// How many changes the history has, but for those that were kept in an earlier cleanup; not there while the store
     /// is not open.
     package var changes: Int64?
-    package var consumers: [ConsumerReport]
+    package var consumers: [ConsumerReport] = []
 
-    package init(
-        name: String, path: String, state: State, problem: String?, newest: String?, oldest: String?,
-        untracked: [UntrackedEntity]? = nil, consumers: [ConsumerReport]
-    ) {
+    package init(name: String, path: String, state: State) {
         self.name = name
         self.path = path
         self.state = state
-        self.problem = problem
-        self.newest = newest
-        self.oldest = oldest
-        self.untracked = untracked
-        self.consumers = consumers
     }
 }
 
@@ -153,23 +142,12 @@ package struct ConsumerReport: Codable, Sendable, Hashable {
     package var problem: String?
     /// Calls that were given up, and wait to be retried or dropped.
     package var deadLetters: Int?
-    package var contexts: [ContextReport]
+    package var contexts: [ContextReport] = []
 
-    package init(
-        store: String, consumer: String, state: State, cursor: String?, movedAt: String?, behind: Int64?,
-        lag: LagReport? = nil, hook: String?, problem: String?, deadLetters: Int?, contexts: [ContextReport]
-    ) {
+    package init(store: String, consumer: String, state: State) {
         self.store = store
         self.consumer = consumer
         self.state = state
-        self.cursor = cursor
-        self.movedAt = movedAt
-        self.behind = behind
-        self.lag = lag
-        self.hook = hook
-        self.problem = problem
-        self.deadLetters = deadLetters
-        self.contexts = contexts
     }
 }
 
@@ -185,17 +163,9 @@ package struct ContextReport: Codable, Sendable, Hashable {
     package var lag: LagReport?
     package var feed: FeedReport?
 
-    package init(
-        name: String, kind: String, path: String?, plugin: String? = nil, problem: String? = nil,
-        lag: LagReport? = nil, feed: FeedReport? = nil
-    ) {
+    package init(name: String, kind: String) {
         self.name = name
         self.kind = kind
-        self.path = path
-        self.plugin = plugin
-        self.problem = problem
-        self.lag = lag
-        self.feed = feed
     }
 }
 

@@ -27,23 +27,22 @@ import Testing
         status.counters.pluginEnds["p"] = 4
         let lag = LagReport(transactions: 5, isAtLeast: nil, seconds: 2.5)
         let feed = FeedReport(state: .connected, processID: 1, cursor: "\(token)", movedAt: "", behind: 0)
-        let consumer = ConsumerReport(
-            store: name, consumer: "Main", state: .held, cursor: "\(token)", movedAt: nil, behind: 1, lag: lag,
-            hook: nil, problem: nil, deadLetters: 1,
-            contexts: [
-                ContextReport(name: "view", kind: "replica", path: "/r", problem: "no", lag: lag),
-                ContextReport(name: "index", kind: "plugin", path: nil, plugin: "p", lag: lag),
-                ContextReport(name: "live", kind: "feed", path: nil, lag: lag, feed: feed),
-            ])
-        let report = DaemonReport(
+        var consumer = ConsumerReport(store: name, consumer: "Main", state: .held)
+        (consumer.cursor, consumer.behind, consumer.lag, consumer.deadLetters) = ("\(token)", 1, lag, 1)
+        consumer.contexts = [("view", "replica"), ("index", "plugin"), ("live", "feed")].map { name, kind in
+            var context = ContextReport(name: name, kind: kind)
+            context.lag = lag
+            if kind == "replica" { context.problem = "no" }
+            if kind == "feed" { context.feed = feed }
+            return context
+        }
+        var stored = StoreReport(name: name, path: "/s", state: .open)
+        (stored.newest, stored.oldest) = ("\(token)", "\(HistoryToken(store: store, number: 2))")
+        stored.consumers = [consumer]
+        var report = DaemonReport(
             version: "1.0", processID: 1, startedAt: "", summary: "", configuration: "", logLevel: "info",
-            reload: nil, hooks: 1,
-            plugins: [PluginReport(name: "p", state: .running, failures: 0, problem: nil)],
-            stores: [
-                StoreReport(
-                    name: name, path: "/s", state: .open, problem: nil, newest: "\(token)",
-                    oldest: "\(HistoryToken(store: store, number: 2))", consumers: [consumer])
-            ])
+            hooks: 1, stores: [stored])
+        report.plugins = [PluginReport(name: "p", state: .running, failures: 0)]
         return MetricsSource(
             report: report, status: status, hooks: ["p/h"], startedAt: start, configuredAt: start,
             droppedLines: 1, loopStalls: (2, .milliseconds(1500)), now: start, historySizes: [name: 3000],

@@ -1,4 +1,5 @@
 import Glibc
+import HistoryConfiguration
 import HistoryControl
 import PersistentHistory
 

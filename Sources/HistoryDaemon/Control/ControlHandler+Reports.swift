@@ -15,20 +15,24 @@ extension ControlHandler {
             if report.newest != nil { report.unlistedChanges = try? await store.control.unlistedChanges() }
             return report
         }
-        return DaemonReport(
+        var daemon = DaemonReport(
             version: HistoryVersion.current, processID: getpid(), startedAt: startedAt.description,
             summary: dependencies.status.line,
             configuration: await engine.loaded.files.first ?? "",
-            logLevel: dependencies.level.level.rawValue, reload: lastReload.withLock { $0 },
-            hooks: await engine.catalog.hooks.count, plugins: await plugins(), stores: reports)
+            logLevel: dependencies.level.level.rawValue, hooks: await engine.catalog.hooks.count,
+            stores: reports)
+        daemon.reload = lastReload.withLock { $0 }
+        daemon.plugins = await plugins()
+        return daemon
     }
 
     private func plugins() async -> [PluginReport] {
         await engine.catalog.needed.filter { $0.mode == .coprocess }.map { plugin in
             let state = dependencies.status.plugin(plugin.name)
-            return PluginReport(
-                name: plugin.name, state: state.problem == nil ? .running : .failing, failures: state.failures,
-                problem: state.problem)
+            var report = PluginReport(
+                name: plugin.name, state: state.problem == nil ? .running : .failing, failures: state.failures)
+            report.problem = state.problem
+            return report
         }
     }
 
@@ -54,27 +58,27 @@ extension ControlHandler {
 
     private func report(_ store: RunningStore, _ standing: Standing) -> StoreReport {
         let isPaused = store.control.passes.isHeld(by: .operatorOrder)
+        var report = StoreReport(
+            name: store.name, path: store.configuration.path, state: isPaused ? .paused : .open)
         var positions: StoreControl.Positions?
-        var problem: String?
         var isOpen = true
         do {
             positions = try standing.get()
         } catch let error as HistoryError where error.code == .storeNotOpen {
             isOpen = false
-            problem = dependencies.status.problem(of: store.name) ?? "It is being opened."
+            if !isPaused { report.state = .waiting }
+            report.problem = dependencies.status.problem(of: store.name) ?? "It is being opened."
         } catch {
-            problem = "\(error)"
+            report.problem = "\(error)"
         }
-        var report = StoreReport(
-            name: store.name, path: store.configuration.path,
-            state: isPaused ? .paused : isOpen ? .open : .waiting,
-            problem: problem, newest: positions?.newest.description,
-            oldest: positions?.oldest.description, untracked: untracked(store.name),
-            consumers: store.served.consumers.map {
-                self.report($0, store, positions, isPaused: isPaused, isOpen: isOpen)
-            })
-        if store.served.isNeverCleaned { report.neverCleaned = true }
+        report.newest = positions?.newest.description
+        report.oldest = positions?.oldest.description
         report.changes = positions?.changes
+        report.untracked = untracked(store.name)
+        if store.served.isNeverCleaned { report.neverCleaned = true }
+        report.consumers = store.served.consumers.map {
+            self.report($0, store, positions, isPaused: isPaused, isOpen: isOpen)
+        }
         return report
     }
 
@@ -115,30 +119,37 @@ extension ControlHandler {
         }
         func context(
             _ name: String, _ kind: String, _ failure: RuntimeStatus.ContextFailure?, _ lag: Lag,
-            path: String? = nil, plugin: String? = nil, feed: FeedReport? = nil
+            _ fill: (inout ContextReport) -> Void
         ) -> ContextReport {
-            ContextReport(
-                name: name, kind: kind, path: path, plugin: plugin, problem: failure?.reason,
-                lag: isOpen ? LagReport(failure?.lag ?? lag, at: now) : nil, feed: feed)
+            var report = ContextReport(name: name, kind: kind)
+            report.problem = failure?.reason
+            report.lag = isOpen ? LagReport(failure?.lag ?? lag, at: now) : nil
+            fill(&report)
+            return report
         }
-        return ConsumerReport(
-            store: store.name, consumer: consumer.author, state: state,
-            cursor: (cursor ?? known.cursor)?.description, movedAt: saved?.movedAt.description, behind: behind,
-            lag: isOpen ? LagReport(known.lag, at: now) : nil, hook: known.failure?.hook,
-            problem: known.problem,
-            deadLetters: positions?.deadLetters[consumer.author],
-            contexts: consumer.contexts.map {
-                context($0.name, "replica", known.contexts[$0.name], replicaLag, path: $0.path)
+        var report = ConsumerReport(store: store.name, consumer: consumer.author, state: state)
+        report.cursor = (cursor ?? known.cursor)?.description
+        report.movedAt = saved?.movedAt.description
+        report.behind = behind
+        report.lag = isOpen ? LagReport(known.lag, at: now) : nil
+        report.hook = known.failure?.hook
+        report.problem = known.problem
+        report.deadLetters = positions?.deadLetters[consumer.author]
+        report.contexts = consumer.contexts.map { replica in
+            context(replica.name, "replica", known.contexts[replica.name], replicaLag) {
+                $0.path = replica.path
             }
-                + consumer.pluginContexts.map {
-                    context($0.name, "plugin", known.contexts[$0.name], known.lag, plugin: $0.plugin)
-                }
-                + consumer.feeds.map {
-                    let feed = FeedID(consumer: consumer.author, context: $0.name)
-                    return context(
-                        $0.name, "feed", nil, known.feedLags[$0.name] ?? Lag(),
-                        feed: positions.flatMap { FeedReport(feed, $0) })
-                })
+        }
+        report.contexts += consumer.pluginContexts.map { kept in
+            context(kept.name, "plugin", known.contexts[kept.name], known.lag) { $0.plugin = kept.plugin }
+        }
+        report.contexts += consumer.feeds.map { feed in
+            context(feed.name, "feed", nil, known.feedLags[feed.name] ?? Lag()) {
+                let id = FeedID(consumer: consumer.author, context: feed.name)
+                $0.feed = positions.flatMap { FeedReport(id, $0) }
+            }
+        }
+        return report
     }
 
     // MARK: Hooks
@@ -149,21 +160,23 @@ extension ControlHandler {
         return HookList(
             hooks: catalog.hooks.map { hook in
                 counts[hook.kind, default: 0] += 1
-                let isObserver = hook.kind == .observer
                 let figures = dependencies.status.hook(hook.fullName)
                 // The failures of its process are those of each of its hooks.
                 let plugin = dependencies.status.plugin(String(hook.fullName.prefix { $0 != "/" }))
-                return HookReport(
+                var report = HookReport(
                     position: counts[hook.kind] ?? 0, id: hook.id.uuidString, name: hook.fullName,
-                    kind: hook.kind.rawValue, entity: isObserver ? hook.entity ?? "*" : nil,
-                    operations: isObserver
-                        ? ChangeOperation.allCases.filter { hook.operations.contains($0) }.map(\.rawValue)
-                        : nil,
-                    store: hook.store, consumer: hook.consumer, before: hook.before,
-                    origin: catalog.origin(of: hook), calls: figures.calls,
-                    failures: figures.failures + plugin.uncalled, lastCallAt: figures.lastCall?.description,
-                    lastError: plugin.problem ?? figures.lastError?.reason,
-                    lastErrorAt: figures.lastError?.at.description)
+                    kind: hook.kind.rawValue, origin: catalog.origin(of: hook), calls: figures.calls,
+                    failures: figures.failures + plugin.uncalled)
+                if hook.kind == .observer {
+                    report.entity = hook.entity ?? "*"
+                    report.operations = ChangeOperation.allCases.filter { hook.operations.contains($0) }.map(
+                        \.rawValue)
+                }
+                (report.store, report.consumer, report.before) = (hook.store, hook.consumer, hook.before)
+                report.lastCallAt = figures.lastCall?.description
+                report.lastError = plugin.problem ?? figures.lastError?.reason
+                report.lastErrorAt = figures.lastError?.at.description
+                return report
             })
     }
 
