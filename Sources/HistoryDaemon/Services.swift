@@ -17,16 +17,13 @@ struct StoreService: Service {
     func run() async throws {
         try await withGracefulShutdownHandler {
             var pause = GrowingPause(first: .milliseconds(500))
-            var reported: String?
             while !stop.isSignaled, !Task.isCancelled {
                 do {
                     // To follow the store's path may wait for a disk.
                     let signals = try await onPool { () async throws -> StoreSignals in try watch() }
-                    reported = nil
                     return try await runner.run(watching: signals) { gate.signal() }
                 } catch let error as ObserverError {
-                    if reported != error.message { reporter.report(.watchFailed(error)) }
-                    reported = error.message
+                    reporter.report(.watchFailed(error))
                     gate.signal()
                     await stop.sleepUntilRightsChange(of: path, atMost: pause.next())
                 }

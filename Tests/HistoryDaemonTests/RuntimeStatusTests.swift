@@ -1,9 +1,9 @@
 import HistoryPlugins
-import PersistentHistory
 import TestSupport
 import Testing
 
 @testable import HistoryDaemon
+@testable import PersistentHistory
 
 private let store = StoreID.sample()
 private func token(_ number: Int64) -> HistoryToken { HistoryToken(store: store, number: number) }
@@ -72,6 +72,12 @@ private let error = HistoryError(.storeBusy, "It is locked.")
         #expect(!isRepeated(held("p/other")))
         #expect(!isRepeated(.stateFailed(error)))
         #expect(isRepeated(.stateFailed(error)))
+        let unwatched = PipelineEvent.watchFailed(ObserverError(.missing, "It is not there."))
+        #expect(!isRepeated(unwatched))
+        #expect(isRepeated(unwatched))
+        #expect(!isRepeated(.entitiesUntracked(["person": "It is a view."])))
+        #expect(isRepeated(.entitiesUntracked(["person": "It is a view."])))
+        #expect(!isRepeated(.entitiesUntracked([:])))
         #expect(!isRepeated(.watchOverflowed))
         #expect(isRepeated(.watchOverflowed, 9))
         #expect(!isRepeated(.watchOverflowed, 20))

@@ -64,7 +64,9 @@ extension RuntimeStatus.Store {
             (effects.isStoreBack, effects.isStateBack) = (problem != nil, isStateFailing)
             effects.mayChangeLine = open() || effects.isStoreBack || effects.isStateBack
         case .storeLost(let error): effects.mayChangeLine = set(\.problem, "\(error)")
-        case .watchFailed(let error): effects.mayChangeLine = set(\.problem, "\(error)")
+        case .watchFailed(let error):
+            effects.mayChangeLine = set(\.problem, "\(error)")
+            effects.isRepeated = !effects.mayChangeLine
         case .trackingFailed(let error): effects.mayChangeLine = set(\.trackingProblem, "\(error)")
         case .trackingComplete: effects.mayChangeLine = set(\.trackingProblem, nil)
         case .deadLettersFound(let counts): effects.mayChangeLine = set(\.deadLetters, counts)
