@@ -106,7 +106,9 @@ int csimulation_unread(int descriptor) {
 
 // What else tells one process from another
 
-pid_t getpid(void) { return takes_turns ? 1000 : (pid_t)KERNEL(SYS_getpid, 0, 0, 0, 0); }
+// Before the turns begin, a writer records it in the stores that all runs are copied from. Another one from then on lets
+// SQLite see that the process was forked.
+pid_t getpid(void) { return takes_turns ? 1000 : 999; }
 
 int getsockopt(int descriptor, int level, int name, void *value, socklen_t *length) {
     long result = kernel(SYS_getsockopt, descriptor, level, name, (long)value, (long)length, 0);

@@ -89,7 +89,9 @@ ssize_t csimulation_write_now(int descriptor, const void *bytes, size_t count) {
 
 void csimulation_close(int descriptor) { KERNEL(SYS_close, descriptor, 0, 0, 0); }
 
-void csimulation_signal(int signal) { KERNEL(SYS_kill, KERNEL(SYS_getpid, 0, 0, 0, 0), signal, 0, 0); }
+pid_t csimulation_process(void) { return (pid_t)KERNEL(SYS_getpid, 0, 0, 0, 0); }
+
+void csimulation_signal(int signal) { KERNEL(SYS_kill, csimulation_process(), signal, 0, 0); }
 
 static void (*take_entry)(const struct iovec *fields, int count);
 

@@ -24,7 +24,7 @@ import PersistentHistory
     }
 
     mutating func run() throws {
-        let folder = "/dev/shm/historyd-simulation-\(getpid())"
+        let folder = "/dev/shm/historyd-simulation-\(csimulation_process())"
         defer { try? FileManager.default.removeItem(atPath: folder) }
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         try makeTemplates(folder)

@@ -93,6 +93,9 @@ int csimulation_bind(const char *path);
 // Waits for input for this time (for ever if it is less than 0). False if it was the time that came.
 bool csimulation_await_input(int descriptor, int64_t nanoseconds);
 
+// The id that the process really has; `getpid` is the same in each run.
+pid_t csimulation_process(void);
+
 // SIGTERM or SIGHUP to the process itself.
 void csimulation_signal(int signal);
 
