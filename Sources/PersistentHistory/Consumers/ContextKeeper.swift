@@ -8,22 +8,22 @@ actor ContextKeeper {
     private nonisolated let executor = SerialThreadExecutor()
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-    private let consumer: Consumer
-    private let source: any HistorySource
+    let consumer: Consumer
+    let source: any HistorySource
     private let state: StateDatabase
-    private let reporter: any PipelineReporter
-    private let snapshots: StoreSnapshots
-    private let contexts: [any MergeContext]
+    let reporter: any PipelineReporter
+    let snapshots: StoreSnapshots
+    let contexts: [any MergeContext]
 
     private var troubles = ContextTroubles()
     /// How far those are that are open.
-    private var positions: [String: Int64] = [:]
+    var positions: [String: Int64] = [:]
     /// Contexts whose checkpoints mean nothing in this store, which was restored from a backup.
     private var misled: Set<String> = []
     /// Contexts that are to be filled again by an operator's order.
     private var ordered: Set<String> = []
     /// A context is called in order, also where an operator has it filled meanwhile.
-    private let calls = AsyncLock()
+    let calls = AsyncLock()
 
     /// - Parameter isRestored: Whether the consumer has yet to be notified that the store was restored.
     init(
@@ -107,7 +107,7 @@ actor ContextKeeper {
         try await openAll(cursor: cursor)
     }
 
-    private func openAll(cursor: Int64) async throws {
+    func openAll(cursor: Int64) async throws {
         for context in contexts where !troubles.isPaused(context.name, at: .now) {
             let failing: ContextTroubles.Stage = context.copiesRows ? .opened : .written
             try await attempting(context, failing) { try await open(context, cursor: cursor) }
@@ -148,7 +148,7 @@ actor ContextKeeper {
         return Expiry(reason: isRestored ? .restored : .expired, lost: token, after: newest)
     }
 
-    private func refill(_ context: any MergeContext, _ expiry: Expiry?) async throws -> Int64 {
+    func refill(_ context: any MergeContext, _ expiry: Expiry?) async throws -> Int64 {
         let (name, author) = (context.name, consumer.author)
         let filled = try await asking(context) { try await context.refill(expiry) }
         misled.remove(name)
@@ -194,90 +194,8 @@ actor ContextKeeper {
         return position
     }
 
-    private func relevant(_ batch: HistoryBatch, after cursor: Int64) -> [HistoryTransaction] {
+    func relevant(_ batch: HistoryBatch, after cursor: Int64) -> [HistoryTransaction] {
         consumer.rule.relevant(batch.transactions, after: cursor, to: consumer.author)
-    }
-
-    // MARK: Merging
-
-    /// Has contexts read the rows of a batch, before the hooks have their say.
-    ///
-    /// All is read in one snapshot of the store. What writers have committed since the batch was
-    /// fetched becomes part of it: rows may be read only if nothing newer is there.
-    ///
-    /// - Returns: The batch as it is to be delivered.
-    func stage(_ batch: HistoryBatch, cursor: Int64, takesOwn: Bool) async throws -> HistoryBatch {
-        try await tend(cursor: cursor)
-        let ready = contexts.filter { $0.copiesRows && positions[$0.name] != nil }
-        guard batch.isLast, !ready.isEmpty, let recorder = source.recorder else { return batch }
-        return try snapshots.read { store in
-            let batch = try recorder.batch(store, after: cursor, beginningAs: batch)
-            guard batch.isLast else { return batch }
-            let own = takesOwn ? consumer.rule.own(batch.transactions, after: cursor, of: consumer.author) : []
-            let wanted = PendingMerge(relevant(batch, after: cursor), own: own, after: cursor, end: batch.end)
-                .toMerge
-            // Of a large transaction the objects are noted when it is merged, and their rows are read when settled.
-            if wanted.isEmpty || wanted.contains(where: { $0.outline != nil }) { return batch }
-            for context in ready {
-                do {
-                    try context.stage(wanted, of: batch, from: store)
-                } catch let error as HistoryError where error.isOfContext {
-                    failed(context, error, .written)
-                }
-            }
-            return batch
-        }
-    }
-
-    /// The default merge.
-    ///
-    /// - Parameter waits: Whether the consumer is to wait for a context that fails.
-    /// - Returns: How long it has to wait.
-    func merge(_ merge: PendingMerge, cursor: Int64, waits: Bool) async throws -> Duration? {
-        await calls.lock()
-        defer { calls.unlock() }
-        if waits { try await openAll(cursor: cursor) }
-        let outlined = merge.toMerge
-        let whole = contexts.allSatisfy(\.takesParts) ? outlined : try outlined.map(source.whole)
-        for context in contexts {
-            // A replica that has everything may have rows to show.
-            guard let position = positions[context.name], position < merge.end || context.copiesRows else {
-                continue
-            }
-            try await attempting(context, .written) {
-                if let recreation = merge.recreation, !context.copiesRows {
-                    positions[context.name] = try await refill(context, recreation)
-                } else {
-                    let missed = (context.takesParts ? outlined : whole).filter { $0.number > position }
-                    try await self.merge(missed, through: merge.end, into: context)
-                    positions[context.name] = max(position, merge.end)
-                }
-                return .written
-            }
-        }
-        return waits ? retryDelay : nil
-    }
-
-    private func merge(
-        _ transactions: [HistoryTransaction], through end: Int64, into context: any MergeContext
-    ) async throws {
-        let token = HistoryToken(store: source.storeID, number: end)
-        let count = try await asking(context) { try await context.merge(transactions, through: token) }
-        guard count > 0, let last = transactions.last?.token else { return }
-        reporter.report(
-            .merged(consumer: consumer.author, context: context.name, transactions: count, last: last))
-    }
-
-    /// The store's schema has changed.
-    func followSchema() { for context in contexts { context.schemaChanged() } }
-
-    /// Lets contexts show all that they have taken in, and follow the store's schema, once their consumer is level.
-    func settle(cursor: Int64) async throws {
-        let unsettled = contexts.filter { $0.isUnsettled && positions[$0.name] != nil }
-        if retryDelay != nil || !unsettled.allSatisfy(\.isOpen) { try await tend(cursor: cursor) }
-        for context in contexts where context.isUnsettled && positions[context.name] != nil {
-            try await attempting(context, .written) { try context.settle() ? .written : .opened }
-        }
     }
 
     // MARK: Trouble
@@ -287,7 +205,7 @@ actor ContextKeeper {
     /// - Parameters:
     ///   - stage: The stage that a failure shows to fail.
     ///   - body: Returns the stage that it reached.
-    private func attempting(
+    func attempting(
         _ context: any MergeContext, _ stage: ContextTroubles.Stage,
         _ body: () async throws -> ContextTroubles.Stage
     ) async throws {
@@ -302,7 +220,7 @@ actor ContextKeeper {
         }
     }
 
-    private func failed(_ context: any MergeContext, _ error: HistoryError, _ stage: ContextTroubles.Stage) {
+    func failed(_ context: any MergeContext, _ error: HistoryError, _ stage: ContextTroubles.Stage) {
         context.close()
         positions[context.name] = nil
         let attempt = troubles.fail(context.name, error, at: stage, now: .now)
@@ -311,7 +229,7 @@ actor ContextKeeper {
     }
 
     /// What is wrong then is wrong with the context; one that copies rows tells that apart by itself.
-    private func asking<T>(_ context: any MergeContext, _ body: () async throws -> T) async throws -> T {
+    func asking<T>(_ context: any MergeContext, _ body: () async throws -> T) async throws -> T {
         do {
             return try await body()
         } catch  where !context.copiesRows {
@@ -329,7 +247,7 @@ actor ContextKeeper {
 
 extension HistoryError {
     /// Whether a context alone is concerned, and neither the store nor the state.
-    fileprivate var isOfContext: Bool {
+    var isOfContext: Bool {
         code == .replicaUnwritable || code == .replicaDamaged || code == .contextFailed
     }
 }

@@ -1,0 +1,82 @@
+/// What a consumer's contexts take in with each batch.
+extension ContextKeeper {
+    /// Has contexts read the rows of a batch, before the hooks have their say.
+    ///
+    /// All is read in one snapshot of the store. What writers have committed since the batch was
+    /// fetched becomes part of it: rows may be read only if nothing newer is there.
+    ///
+    /// - Returns: The batch as it is to be delivered.
+    func stage(_ batch: HistoryBatch, cursor: Int64, takesOwn: Bool) async throws -> HistoryBatch {
+        try await tend(cursor: cursor)
+        let ready = contexts.filter { $0.copiesRows && positions[$0.name] != nil }
+        guard batch.isLast, !ready.isEmpty, let recorder = source.recorder else { return batch }
+        return try snapshots.read { store in
+            let batch = try recorder.batch(store, after: cursor, beginningAs: batch)
+            guard batch.isLast else { return batch }
+            let own = takesOwn ? consumer.rule.own(batch.transactions, after: cursor, of: consumer.author) : []
+            let wanted = PendingMerge(relevant(batch, after: cursor), own: own, after: cursor, end: batch.end)
+                .toMerge
+            // Of a large transaction the objects are noted when it is merged, and their rows are read when settled.
+            if wanted.isEmpty || wanted.contains(where: { $0.outline != nil }) { return batch }
+            for context in ready {
+                do {
+                    try context.stage(wanted, of: batch, from: store)
+                } catch let error as HistoryError where error.isOfContext {
+                    failed(context, error, .written)
+                }
+            }
+            return batch
+        }
+    }
+
+    /// The default merge.
+    ///
+    /// - Parameter waits: Whether the consumer is to wait for a context that fails.
+    /// - Returns: How long it has to wait.
+    func merge(_ merge: PendingMerge, cursor: Int64, waits: Bool) async throws -> Duration? {
+        await calls.lock()
+        defer { calls.unlock() }
+        if waits { try await openAll(cursor: cursor) }
+        let outlined = merge.toMerge
+        let whole = contexts.allSatisfy(\.takesParts) ? outlined : try outlined.map(source.whole)
+        for context in contexts {
+            // A replica that has everything may have rows to show.
+            guard let position = positions[context.name], position < merge.end || context.copiesRows else {
+                continue
+            }
+            try await attempting(context, .written) {
+                if let recreation = merge.recreation, !context.copiesRows {
+                    positions[context.name] = try await refill(context, recreation)
+                } else {
+                    let missed = (context.takesParts ? outlined : whole).filter { $0.number > position }
+                    try await self.merge(missed, through: merge.end, into: context)
+                    positions[context.name] = max(position, merge.end)
+                }
+                return .written
+            }
+        }
+        return waits ? retryDelay : nil
+    }
+
+    func merge(
+        _ transactions: [HistoryTransaction], through end: Int64, into context: any MergeContext
+    ) async throws {
+        let token = HistoryToken(store: source.storeID, number: end)
+        let count = try await asking(context) { try await context.merge(transactions, through: token) }
+        guard count > 0, let last = transactions.last?.token else { return }
+        reporter.report(
+            .merged(consumer: consumer.author, context: context.name, transactions: count, last: last))
+    }
+
+    /// The store's schema has changed.
+    func followSchema() { for context in contexts { context.schemaChanged() } }
+
+    /// Lets contexts show all that they have taken in, and follow the store's schema, once their consumer is level.
+    func settle(cursor: Int64) async throws {
+        let unsettled = contexts.filter { $0.isUnsettled && positions[$0.name] != nil }
+        if retryDelay != nil || !unsettled.allSatisfy(\.isOpen) { try await tend(cursor: cursor) }
+        for context in contexts where context.isUnsettled && positions[context.name] != nil {
+            try await attempting(context, .written) { try context.settle() ? .written : .opened }
+        }
+    }
+}
