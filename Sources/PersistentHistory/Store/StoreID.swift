@@ -7,10 +7,9 @@ public import FoundationEssentials
 /// The text must be a canonical UUID (RFC 9562, section 4), because any program that can write to the store can
 /// change it, and it becomes part of file names, tokens and URLs.
 public struct StoreID: Hashable, Sendable, CustomStringConvertible {
-    /// The text's characters. They lie here and are not counted as references: each transaction, each token and each
-    /// URL has them.
-    private let a, b, c, d: UInt64
-    private let e: UInt32
+    /// The text's characters: they lie here, and no reference to them is counted, for each transaction, each token and
+    /// each URL has an id.
+    private let characters: InlineArray<36, UInt8>
 
     /// The text in the store.
     public var text: String { withBytes { String(decoding: $0, as: UTF8.self) } }
@@ -24,21 +23,13 @@ public struct StoreID: Hashable, Sendable, CustomStringConvertible {
 
     init?(_ bytes: UnsafeBufferPointer<UInt8>) {
         guard Self.isCanonical(bytes) else { return nil }
-        self.init(characters: UnsafeRawBufferPointer(bytes))
+        characters = InlineArray { bytes[$0] }
     }
 
     /// The id of a newly tracked store.
     public init(_ uuid: UUID) {
-        var text = uuid.uuidString.lowercased()
-        self = text.withUTF8 { StoreID(characters: UnsafeRawBufferPointer($0)) }
-    }
-
-    private init(characters: UnsafeRawBufferPointer) {
-        a = characters.loadUnaligned(fromByteOffset: 0, as: UInt64.self)
-        b = characters.loadUnaligned(fromByteOffset: 8, as: UInt64.self)
-        c = characters.loadUnaligned(fromByteOffset: 16, as: UInt64.self)
-        d = characters.loadUnaligned(fromByteOffset: 24, as: UInt64.self)
-        e = characters.loadUnaligned(fromByteOffset: 32, as: UInt32.self)
+        let text = Array(uuid.uuidString.lowercased().utf8)
+        characters = InlineArray { text[$0] }
     }
 
     /// Stands where no store is known yet; no store has it.
@@ -50,9 +41,17 @@ public struct StoreID: Hashable, Sendable, CustomStringConvertible {
 
     public var description: String { text }
 
+    public static func == (a: Self, b: Self) -> Bool {
+        a.withBytes { a in b.withBytes { b in a.elementsEqual(b) } }
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        withBytes { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+    }
+
     /// Lends the text's bytes.
     @inline(__always) func withBytes<T>(_ body: (UnsafeBufferPointer<UInt8>) -> T) -> T {
-        withUnsafeBytes(of: self) { body($0.assumingMemoryBound(to: UInt8.self)) }
+        characters.span.withUnsafeBufferPointer(body)
     }
 
     private static func isCanonical(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
