@@ -25,6 +25,8 @@ import Testing
         var hadEver: [String: Set<Int64>] = [:]
         var mergedEver: Set<Int64> = []
         var toldOfExpiry: [String: Int] = [:]
+        /// By their deliveries.
+        var deadLetters: Set<String> = []
         var isEnding = false
 
         func isRelevant(_ number: Int64) -> Bool { authors[Int(number) - 1] != "Main" }
@@ -157,7 +159,8 @@ import Testing
         }
         world.machine = ConsumerMachine(
             world.consumer, storeID: Self.store, cursor: world.saved.cursor,
-            batchEnd: world.saved.batchEnd, expiry: world.saved.expiry)
+            batchEnd: world.saved.batchEnd, expiry: world.saved.expiry,
+            givenUp: Set(names: world.deadLetters))
         return .proceed
     }
 
@@ -181,7 +184,10 @@ import Testing
                     #expect(world.mergedEver.contains(number), "own \(number): \(seed)")
                 }
                 world.saved.cursor = cursor.position
+            case .dropDeadLetter(let header, _):
+                #expect(world.deadLetters.remove(header.delivery) != nil, "\(header.delivery): \(seed)")
             case .keep(let letter):
+                world.deadLetters.insert(letter.delivery)
                 // The call is given up: the consumer goes on without it.
                 if letter.delivery.contains(">") {
                     world.toldOfExpiry[letter.hook, default: 0] += 1

@@ -79,6 +79,27 @@ import Testing
         #expect(kept.map(\.attempts) == [5])
     }
 
+    @Test func whatIsDeliveredAfterAllIsNoDeadLetter() async throws {
+        let fixture = try Fixture()
+        try fixture.write("INSERT INTO t VALUES (1, 'a')")
+        let stop = OneShotEvent()
+        let isMended = Locked(false)
+        let recorder = Recorder { _, _ in isMended.withLock(\.self) ? nil : "never" }
+        // The run is interrupted between what was given up and the end of the batch.
+        let stopping = Recorder { _, _ in
+            stop.signal()
+            return "stopped"
+        }
+        let first = fixture.observer("p/a", recorder, attempts: 1, then: .skip)
+        _ = try await fixture.runOnce([first, fixture.observer("p/b", stopping)], until: stop)
+        #expect(try fixture.state().deadLetters.all().map(\.letter.hook) == ["p/a"])
+        #expect(try fixture.cursor() == 0)
+        isMended.withLock { $0 = true }
+        _ = try await fixture.runOnce([first])
+        #expect(recorder.calls() == ["1", "1"])
+        #expect(try fixture.state().deadLetters.all().isEmpty)
+    }
+
     @Test func finishSkipsTheDefaultMergeAndMovesTheCursor() async throws {
         let fixture = try Fixture(replica: true)
         try fixture.write("INSERT INTO t VALUES (1, 'a')")

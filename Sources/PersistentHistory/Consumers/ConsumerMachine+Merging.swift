@@ -36,6 +36,7 @@ extension ConsumerMachine {
         switch result {
         case .success(let answer):
             pending?.answer(hook, answer, to: call.part)
+            succeeded(call.header, call.parameters)
             hookSucceeded(hook.name, at: last)
             if let last = call.transactions.last {
                 var deliveries = Deliveries(last)
@@ -127,6 +128,12 @@ extension ConsumerMachine {
         failing = nil
     }
 
+    /// What an earlier run gave up before it was interrupted has been delivered after all.
+    mutating func succeeded(_ header: HookCallHeader, _ call: @autoclosure () -> [UInt8]) {
+        guard !givenUp.isEmpty, givenUp.remove(BinaryText(header.delivery)) != nil else { return }
+        effects.append(.dropDeadLetter(header, call: call()))
+    }
+
     /// Reports it, where the hook had failed.
     mutating func hookSucceeded(_ hook: String, at token: HistoryToken) {
         guard let failing, failing.hook == hook else { return }
@@ -180,6 +187,7 @@ extension ConsumerMachine {
             }
         } else {
             hookSucceeded(hook.name, at: expiry.after)
+            succeeded(call.header, call.parameters)
         }
         toldOfExpiry.insert(hook.name)
         return tell(expiry, around)

@@ -69,7 +69,10 @@ extension ConsumerMachine {
     }
 
     mutating func take(_ outcome: ObserverOutcome, _ around: Dependencies) -> Next {
-        guard observing != nil else { return .proceed }
+        guard let run = observing?.run else { return .proceed }
+        if !givenUp.isEmpty {
+            run.calls.prefix(outcome.succeeded).forEach { succeeded($0.header, $0.parameters) }
+        }
         return observing?.take(outcome, at: around.now) == true ? observe(around) : observersEnded(around)
     }
 

@@ -35,6 +35,8 @@ struct ConsumerMachine: Sendable {
         /// It had caught up until now, and cannot continue.
         case saveCaughtUpUntilNow
         case keep(DeadLetter)
+        /// A call that an earlier run gave up was made again, and has succeeded.
+        case dropDeadLetter(HookCallHeader, call: [UInt8])
         case removeExpiry
         case report(PipelineEvent)
     }
@@ -100,6 +102,8 @@ struct ConsumerMachine: Sendable {
     /// What follows the pending merge.
     var afterMerge = AfterMerge.proceed
     var failing: (hook: String, attempts: Int)?
+    /// Deliveries behind the cursor that an earlier run gave up: they are made again.
+    var givenUp: Set<BinaryText>
     /// Whether it had everything before this pass.
     var wasCaughtUp = false
     var effects: [Effect] = []
@@ -121,12 +125,16 @@ struct ConsumerMachine: Sendable {
         case idle
     }
 
-    init(_ consumer: Consumer, storeID: StoreID, cursor: Int64, batchEnd: Int64 = 0, expiry: Expiry? = nil) {
+    init(
+        _ consumer: Consumer, storeID: StoreID, cursor: Int64, batchEnd: Int64 = 0, expiry: Expiry? = nil,
+        givenUp: Set<BinaryText> = []
+    ) {
         self.consumer = consumer
         self.storeID = storeID
         self.cursor = cursor
         self.batchEnd = batchEnd
         self.expiry = expiry
+        self.givenUp = givenUp
         observed = cursor
     }
 

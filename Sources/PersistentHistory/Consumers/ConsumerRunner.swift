@@ -73,7 +73,7 @@ final class ConsumerRunner {
             isRestored: beginning.expiry?.reason == .restored)
         machine = ConsumerMachine(
             consumer, storeID: store.storeID, cursor: beginning.cursor, batchEnd: beginning.batchEnd,
-            expiry: beginning.expiry)
+            expiry: beginning.expiry, givenUp: beginning.givenUp)
     }
 
     // MARK: Wake-ups

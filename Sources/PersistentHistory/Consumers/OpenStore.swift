@@ -32,6 +32,8 @@ struct OpenStore: Sendable {
         /// Where the batch ended that an earlier run may not have finished.
         let batchEnd: Int64
         let expiry: Expiry?
+        /// Deliveries behind the cursor that became dead letters.
+        let givenUp: Set<BinaryText>
     }
 
     /// How many seconds an opening waits for a lock: where writers are never still, a store is seldom free for
@@ -154,10 +156,12 @@ struct OpenStore: Sendable {
             reporter.report(.consumerBegan(consumer: consumer.author, at: oldest))
         }
         let checkpoint = try state.cursors.checkpoint(of: consumer.author)
+        let cursor = checkpoint?.position ?? 0
         return Beginning(
-            consumer: consumer, cursor: checkpoint?.position ?? 0, fingerprint: checkpoint?.fingerprint,
+            consumer: consumer, cursor: cursor, fingerprint: checkpoint?.fingerprint,
             batchEnd: try state.cursors.batchEnd(of: consumer.author),
-            expiry: try state.cursors.expiry(of: consumer.author, store: source.storeID))
+            expiry: try state.cursors.expiry(of: consumer.author, store: source.storeID),
+            givenUp: try state.deadLetters.deliveries(of: consumer.author, after: cursor))
     }
 
     /// Where a consumer continues if its position no longer exists.

@@ -67,6 +67,32 @@ struct DeadLetterStore: Sendable {
         }
     }
 
+    /// The deliveries of a consumer's letters of what lies after a position: it is delivered again.
+    func deliveries(of consumer: String, after position: Int64) throws -> Set<BinaryText> {
+        try connection.access { db in
+            let rows = try Row.fetchAll(
+                try db.cachedStatement(
+                    sql: """
+                        SELECT delivery FROM dead_letter
+                        WHERE consumer = ? AND CAST(substr(delivery, instr(delivery, ':') + 1) AS INTEGER) > ?
+                        """), arguments: [consumer, position])
+            return Set(names: try rows.map { try $0.text("delivery") })
+        }
+    }
+
+    /// Drops the letter of a call that was delivered after all.
+    ///
+    /// - Parameter call: Its parameters: in a store that was set back, another call may have the same delivery's name.
+    /// - Returns: False if there is none.
+    func drop(_ delivery: String, call: [UInt8]) throws -> Bool {
+        try connection.access { db in
+            try db.execute(
+                sql: "DELETE FROM dead_letter WHERE delivery = ? AND call = ?",
+                arguments: [delivery, String(decoding: call, as: UTF8.self)])
+            return db.changesCount > 0
+        }
+    }
+
     /// - Returns: False if there is none of that number.
     func drop(_ number: Int64) throws -> Bool {
         try connection.access { db in
