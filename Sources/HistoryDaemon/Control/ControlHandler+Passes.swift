@@ -113,11 +113,12 @@ extension ControlHandler {
         let store = try await store(storeName, with: name)
         let token = try Self.token(tokenText)
         let timeout = try timeoutText.map { text throws(ControlError) in try Self.duration(text) }
-        // A store that reads much, or waits for a lock, may answer late: that is what the timeout is for.
-        try await store.control.check(token, within: timeout ?? .seconds(3600))
+        let end = ContinuousClock.now + (timeout ?? .seconds(3600))
         let consumer = RuntimeStatus.ConsumerID(store: store.name, consumer: name)
         let reached = try await within(timeout) { [status = dependencies.status] in
-            await status.wait(for: consumer) { state -> HistoryToken? in
+            // A store that reads much, or waits for a lock, may answer late: that is what the timeout is for.
+            try await store.control.check(token, until: end)
+            return await status.wait(for: consumer) { state -> HistoryToken? in
                 state.isDone(with: token) ? state.cursor : nil
             }
         }

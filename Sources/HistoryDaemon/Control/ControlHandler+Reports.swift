@@ -117,13 +117,18 @@ extension ControlHandler {
         if isWorking, replicaLag.transactions == 0 {
             replicaLag = Lag(transactions: 1, isAtLeast: true, oldest: saved?.movedAt)
         }
+        let isMeasured = dependencies.status.read { $0.stores[store.name]?.isMeasured ?? false }
+        // Where it could not be measured, none is known, or what was known before and has grown older.
+        func lagReport(_ lag: Lag) -> LagReport? {
+            isOpen && (isMeasured || lag.transactions > 0) ? LagReport(lag, at: now) : nil
+        }
         func context(
             _ name: String, _ kind: String, _ failure: RuntimeStatus.ContextFailure?, _ lag: Lag,
             _ fill: (inout ContextReport) -> Void
         ) -> ContextReport {
             var report = ContextReport(name: name, kind: kind)
             report.problem = failure?.reason
-            report.lag = isOpen ? LagReport(failure?.lag ?? lag, at: now) : nil
+            report.lag = lagReport(failure?.lag ?? lag)
             fill(&report)
             return report
         }
@@ -131,7 +136,7 @@ extension ControlHandler {
         report.cursor = (cursor ?? known.cursor)?.description
         report.movedAt = saved?.movedAt.description
         report.behind = behind
-        report.lag = isOpen ? LagReport(known.lag, at: now) : nil
+        report.lag = lagReport(known.lag)
         report.hook = known.failure?.hook
         report.problem = known.problem
         report.deadLetters = positions?.deadLetters[consumer.author]

@@ -90,10 +90,11 @@ extension ControlHandler {
         case .failure(let error):
             // Not open, or locked for the moment: what is known stays, and grows older.
             let error = error as? HistoryError
-            // What is not open may be waiting for a disk, or for a lock, to be opened.
-            let time = error?.code == .storeNotOpen ? store.control.busyTime : error?.unresponsiveTime
+            // What is not open may be waiting for a disk, or again and again for a lock, to be opened.
+            let time = error?.code == .storeNotOpen ? store.control.closedTime : error?.unresponsiveTime
             dependencies.status.update(store.name) { status in
                 status.stores[store.name, default: .init()].unresponsiveTime = time
+                status.stores[store.name]?.isMeasured = false
                 status.stores[store.name]?.stateProblem = error.flatMap { $0.isOfState ? $0.message : nil }
             }
         }
@@ -116,6 +117,7 @@ extension ControlHandler {
                 (backlogs, feeds) = try await store.control.backlogs(after: positions, of: lagging)
             } catch {
                 logger.debug("The backlog of store \"\(store.name)\" cannot be read: \(error)")
+                dependencies.status.update(store.name) { $0.stores[store.name]?.isMeasured = false }
                 return
             }
         }
@@ -134,6 +136,7 @@ extension ControlHandler {
             }
             status.stores[store.name, default: .init()].deadLetters = saved.deadLetters
             status.stores[store.name]?.unresponsiveTime = nil
+            status.stores[store.name]?.isMeasured = true
             status.stores[store.name]?.stateProblem = nil
             status.stores[store.name]?.neverCleaned = store.served.isNeverCleaned ? saved.changes : nil
             for consumer in store.served.consumers.map(\.author) {

@@ -40,7 +40,7 @@ extension RuntimeStatus.Store {
                 stateProblem.map { "The state of store \"\(name)\" is lost: \($0)" }
                     ?? "The state of store \"\(name)\" cannot be written.")
         }
-        if let unresponsiveTime, unresponsiveTime >= Self.stuckTime {
+        if problem == nil, let unresponsiveTime, unresponsiveTime >= Self.stuckTime {
             add(
                 .storeStuck,
                 "Store \"\(name)\" has not answered for \(unresponsiveTime.components.seconds) s: it waits for a lock or a disk."

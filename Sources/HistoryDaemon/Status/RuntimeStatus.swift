@@ -77,8 +77,10 @@ struct RuntimeStatus: Sendable {
         var isStateFailing = false
         /// What was wrong with the state when it was looked at last.
         var stateProblem: String?
-        /// For how long its thread had not answered when it was asked last.
+        /// For how long it had not answered, or had not been open, when it was asked last.
         var unresponsiveTime: Duration?
+        /// Whether it could be read, when it was asked last, how far everybody is behind.
+        var isMeasured = false
         /// Why not all is tracked that is configured.
         var trackingProblem: String?
         /// Calls that were given up and wait, by consumer.

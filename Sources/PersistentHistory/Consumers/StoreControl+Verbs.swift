@@ -31,9 +31,9 @@ extension StoreControl {
     ///
     /// - Parameter limit: How long to wait for the store's thread.
     /// - Throws: `HistoryError` with `.tokenForeign` or `.tokenAhead`.
-    package func check(_ token: HistoryToken, within limit: Duration) async throws {
+    package func check(_ token: HistoryToken, until end: ContinuousClock.Instant) async throws {
         let positions = try await retryingWhileBusy { () async throws -> Positions in
-            try await self.positions(within: limit)
+            try await self.positions(within: max(.zero, end - .now))
         }
         guard token.store == positions.newest.store else {
             throw HistoryError.foreign(token, to: positions.newest.store)

@@ -11,6 +11,8 @@ package final class StoreControl: Sendable {
 
     private struct State {
         var session: StoreSession?
+        /// Since when there is none.
+        var closedAt: ContinuousClock.Instant? = .now
         /// How many are at work with the session.
         var users = 0
         /// Requested when no caller is left.
@@ -35,14 +37,14 @@ package final class StoreControl: Sendable {
     /// What waits for a disk does not count: no restart mends that, and health names it.
     package func standstill() -> Duration? { thread.executor.standstill() }
 
-    /// For how long the store's thread has been at work with one thing; nil if it has nothing to do.
-    package var busyTime: Duration? { thread.executor.busyTime }
+    /// For how long the store has not been open; nil while it is.
+    package var closedTime: Duration? { state.withLock { $0.closedAt }.map { .now - $0 } }
 
     /// The id of the open store; nil while it is not open.
     package var storeID: StoreID? { state.withLock { $0.session }?.opened.storeID }
 
     func opened(_ session: StoreSession) {
-        state.withLock { $0.session = session }
+        state.withLock { ($0.session, $0.closedAt) = (session, nil) }
         notifyFollowers()
         seats.notify()
     }
@@ -59,7 +61,7 @@ package final class StoreControl: Sendable {
     /// connections of their own to the store, which must be closed before its probe.
     func closed() async {
         let unused = state.withLock { state -> OneShotEvent? in
-            state.session = nil
+            (state.session, state.closedAt) = (nil, .now)
             guard state.users > 0 else { return nil }
             let signal = OneShotEvent()
             state.unused = signal

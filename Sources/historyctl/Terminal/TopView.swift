@@ -122,8 +122,8 @@ struct TopView {
             let consumer = row.consumer
             let text = Self.columns([
                 consumer.store, consumer.consumer, consumer.state.rawValue,
-                Self.time(consumer.lag?.seconds ?? 0),
-                String(consumer.lag?.transactions ?? 0), String(consumer.deadLetters ?? 0),
+                consumer.lag.map { Self.time($0.seconds) } ?? "-",
+                consumer.lag.map { String($0.transactions) } ?? "-", String(consumer.deadLetters ?? 0),
                 Self.graph(lags[row.id] ?? []),
             ])
             let colour: TerminalStyle.Style? =
@@ -155,7 +155,7 @@ struct TopView {
             ("\(consumer.store)/\(consumer.consumer)", .bold), ("state    \(consumer.state.rawValue)", nil),
             ("cursor   \(consumer.cursor ?? "")", nil), ("moved    \(consumer.movedAt ?? "")", nil),
             (
-                "lag      \(Self.time(consumer.lag?.seconds ?? 0)), \(consumer.lag?.transactions ?? 0, "transaction")",
+                "lag      \(consumer.lag.map { "\(Self.time($0.seconds)), \($0.transactions, "transaction")" } ?? "not known")",
                 nil
             ),
         ]
