@@ -6,6 +6,7 @@ import PersistentHistory
 /// The journal: takes the daemon's entries, and notes in the record what they tell.
 enum Journal {
     private static let record = Locked<Record?>(nil)
+    private static let seen = Locked<Set<MessageCode>>([])
 
     static func open(_ record: Record) {
         Self.record.withLock { $0 = record }
@@ -26,6 +27,8 @@ enum Journal {
         let consumer = entry["HISTORYD_CONSUMER"] ?? ""
         let number = entry["HISTORYD_TOKEN"].flatMap { HistoryToken($0) }.map { "\($0.number)" } ?? ""
         let event = entry["MESSAGE_ID"].flatMap { MessageCode(rawValue: $0) }
+        // The first of its kind in this life: what the simulation reaches is counted.
+        if let event, seen.withLock({ $0.insert(event).inserted }) { record.write("message", "\(event)") }
         switch event {
         case .tokenExpired, .stateLost, .stateCorrupt, .historyBeganAgain:
             record.write("lost", store, consumer, message)

@@ -32,7 +32,8 @@ struct Operator: Sendable {
         case .consumers: _ = consumers()
         case .health: _ = health()
         case .wait: wait(index)
-        case .pause: send(.pause(store: store.name))
+        // What is under way ends first, which may take a slow plugin a while.
+        case .pause: send(.pause(store: store.name), within: 60_000_000_000)
         case .resume: send(.resume(store: store.name))
         case .run: send(.run(store: store.name, timeout: "3s"), within: 4_000_000_000)
         case .clean: send(.clean(store: store.name), within: 10_000_000_000)

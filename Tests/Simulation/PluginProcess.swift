@@ -99,7 +99,7 @@ private final class PluginProcess {
         switch manners {
         case .well: Int64(csimulation_random() % 400_000)
         case .slow: Int64(csimulation_random() % 2_000_000_000)
-        case .refuses, .fails, .silent: 1_000_000
+        case .refuses, .fails, .silent, .garbles: 1_000_000
         }
     }
 
@@ -126,6 +126,10 @@ private final class PluginProcess {
         case .fails:
             note("ok")
             return answer(call, "\"result\":null")
+        case .garbles:
+            note("garbled")
+            let outcome = csimulation_random() % 2 == 0 ? "\"result\":" : "\"result\":null},\u{0}"
+            return answer(call, outcome)
         case .silent:
             note("unanswered")
             return hang()

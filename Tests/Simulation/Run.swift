@@ -11,6 +11,7 @@ struct Run {
 
     struct Outcome {
         let violations: [Violation]
+        let reached: Reached
         let record: String
     }
 
@@ -89,7 +90,7 @@ struct Run {
         _ = csimulation_wait(writing, &signal)
         let record = try String(contentsOfFile: files.record, encoding: .utf8)
         violations += Checks(scenario, record).violations
-        return Outcome(violations: violations, record: record)
+        return Outcome(violations: violations, reached: Reached(scenario, record), record: record)
     }
 
     /// One life after the other, until one comes to the script's end.

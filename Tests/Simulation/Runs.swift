@@ -12,7 +12,7 @@ struct Runs {
     let record: String?
 
     /// In a process of its own: what one run leaves in memory would make the next one another.
-    func perform(_ scenario: Scenario) throws -> [Violation] {
+    func perform(_ scenario: Scenario) throws -> (violations: [Violation], reached: Reached) {
         var ends: [Int32] = [0, 0]
         guard pipe(&ends) == 0 else { throw SystemError(call: "pipe", number: errno) }
         let process = csimulation_fork()
@@ -26,7 +26,10 @@ struct Runs {
         }
         var signal: Int32 = 0
         guard csimulation_wait(process, &signal) == 0 else { throw ExitCode.failure }
-        return String(decoding: report, as: UTF8.self).split(separator: "\n").compactMap(Violation.init)
+        // What it has reached comes first.
+        let lines = String(decoding: report, as: UTF8.self)
+            .split(separator: "\n", omittingEmptySubsequences: false)
+        return (lines.dropFirst().compactMap(Violation.init), Reached(lines.first ?? ""))
     }
 
     private func perform(_ scenario: Scenario, reportingTo descriptor: Int32) -> Never {
@@ -34,7 +37,8 @@ struct Runs {
             let outcome = try Run(scenario: scenario, files: Files(folder: folder)).perform(
                 templates: templates)
             if let record { try outcome.record.write(toFile: record, atomically: false, encoding: .utf8) }
-            var report = Array(outcome.violations.map { "\($0)\n" }.joined().utf8)
+            var report = Array(
+                ([outcome.reached.text] + outcome.violations.map(\.description)).joined(separator: "\n").utf8)
             csimulation_exit(csimulation_write_all(descriptor, &report, report.count) ? 0 : 1)
         } catch {
             print("The simulation itself failed: \(error)")
@@ -52,7 +56,7 @@ struct Runs {
             while start < shortest.steps.count {
                 let numbers = shortest.steps[start..<min(start + size, shortest.steps.count)].map(\.number)
                 let shorter = shortest.leavingOut(Set(numbers))
-                if try perform(shorter).contains(where: { $0.kind == kind }) {
+                if try perform(shorter).violations.contains(where: { $0.kind == kind }) {
                     shortest = shorter
                 } else {
                     start += size

@@ -41,6 +41,8 @@ struct HookSetup: Sendable {
 /// What a plugin does with its calls from now on.
 enum Manners: String, CaseIterable, Sendable {
     case well, slow, refuses, fails, silent
+    /// Answers what is no answer.
+    case garbles
 }
 
 /// What a writer changes in one transaction.
@@ -115,6 +117,18 @@ struct Step: Sendable, CustomStringConvertible {
     }
 }
 
+extension Step.Action {
+    /// The store that suffers from something from now on.
+    fileprivate var troubled: Int? {
+        switch self {
+        case .plugin(let store, let manners) where manners != .well: store
+        case .disk(let store, _, _), .hold(let store, _), .read(let store, _), .alter(let store): store
+        case .reload(let change, let store, _) where change != .none: store
+        default: nil
+        }
+    }
+}
+
 /// What may happen in a scenario.
 enum Kind: String, CaseIterable, Sendable {
     /// Anything: nothing may be lost, repeated or misreported.
@@ -144,15 +158,22 @@ extension Scenario {
         steps = []
         let theme = dice.element(Theme.all)
         stepsBefore = dice.isTrue(1, of: 3) ? dice.number(1...3) : 0
-        let length = dice.number(4...24)
+        let length = dice.number(8...40)
         if kind == .isolation, case .lock = theme, dice.isTrue(1, of: 2) {
             stepsBefore = max(1, stepsBefore)
             steps = [Step(number: 0, pause: 0, action: .hold(store: 0, isExclusive: true))]
         }
         while steps.count < length {
-            steps.append(
-                Step(number: steps.count, pause: dice.pause(), action: dice.action(kind, theme, stores)))
+            let action = dice.action(kind, theme, stores)
+            add(action, after: dice.pause())
+            // What nothing happens to shows nothing.
+            guard let store = action.troubled else { continue }
+            for _ in 0..<dice.number(0...3) { add(dice.commit(store), after: dice.shortPause()) }
         }
+    }
+
+    private mutating func add(_ action: Step.Action, after pause: Int64) {
+        steps.append(Step(number: steps.count, pause: pause, action: action))
     }
 
     /// For a person who looks for what went wrong.
@@ -209,7 +230,11 @@ struct Dice {
         return magnitude * Int64(number(1...9))
     }
 
-    private mutating func commit(_ store: Int) -> Step.Action {
+    fileprivate mutating func shortPause() -> Int64 {
+        element([10_000, 1_000_000, 30_000_000]) * Int64(number(1...9))
+    }
+
+    fileprivate mutating func commit(_ store: Int) -> Step.Action {
         let change =
             isTrue(1, of: 20)
             ? Change.large : element([.insertPerson, .insertItem, .updatePerson, .deletePerson, .both])

@@ -17,6 +17,7 @@ import PersistentHistory
     @Option(help: "How many processes run seeds side by side.") var jobs = 1
     @Flag(help: "Do not shorten what fails.") var asIs = false
     @Flag(help: "Print each step of a scenario.") var steps = false
+    @Flag(help: "Name what no seed has reached.") var unreached = false
 
     static func main() {
         csimulation_be_repeatable(CommandLine.unsafeArgv)
@@ -39,7 +40,14 @@ import PersistentHistory
             let status = csimulation_wait(process, &signal)
             failed += status < 0 ? 1 : status
         }
-        print("\(seeds) seeds of \(kind.rawValue) from \(from): \(failed) failed")
+        var reached = Reached()
+        for job in 0..<max(1, jobs) {
+            let text = try? String(contentsOfFile: "\(folder)/reached-\(job)", encoding: .utf8)
+            reached.add(Reached(Substring(text ?? "")))
+        }
+        print(
+            "\(seeds) seeds of \(kind.rawValue) from \(from): \(failed) failed; reached:\n\(reached.summary(namingTheRest: unreached))"
+        )
         if failed > 0 { throw ExitCode.failure }
     }
 
@@ -47,16 +55,20 @@ import PersistentHistory
     private func work(_ job: Int, _ templates: String) -> Never {
         let leftOut = Set(without.split(separator: ",").compactMap { Int($0) })
         var failed: Int32 = 0
+        var reached = Reached()
         do {
             for offset in stride(from: job, to: seeds, by: max(1, jobs)) {
                 let scenario = Scenario(seed: from + UInt64(offset), kind: kind).leavingOut(leftOut)
                 let runs = Runs(folder: "\(templates)/run-\(job)", templates: templates, record: record)
                 if steps { say(scenario.text) }
-                guard let violation = try runs.perform(scenario).first else { continue }
+                let outcome = try runs.perform(scenario)
+                reached.add(outcome.reached)
+                guard let violation = outcome.violations.first else { continue }
                 failed += 1
                 let shortened = asIs ? nil : try runs.shortened(scenario, showing: violation.kind)
                 say("seed \(scenario.seed): \(violation)\(shortened.map { "\n" + $0.advice } ?? "")")
             }
+            try reached.text.write(toFile: "\(templates)/reached-\(job)", atomically: false, encoding: .utf8)
         } catch {
             say("The simulation itself failed: \(error)")
             failed += 1
