@@ -196,9 +196,8 @@ struct Follower: Worker {
                     guard body.count <= GroupLimit.most else {
                         return refuse(message, "a group is larger than \(GroupLimit.most) bytes")
                     }
-                    guard body.count <= space else {
-                        return refuse(message, "\(FreeSpace.Lack(needed: body.count, folder: folder))")
-                    }
+                    // To fill the mirror again makes no space: the group is awaited where it is, and status says why.
+                    guard body.count <= space else { throw FreeSpace.Lack(needed: body.count, folder: folder) }
                     guard step == .apply else { break }
                     let position = MirrorPosition(
                         store: header.store, epoch: header.epoch, position: header.through,
