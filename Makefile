@@ -5,8 +5,6 @@ SHELL = /bin/bash
 .SHELLFLAGS = -o pipefail -c
 
 SWIFT   ?= swift
-# Without an index for editors, which takes a sixth of each compilation: sourcekit-lsp makes one of its own.
-SWIFTBUILD = $(SWIFT) build --disable-index-store
 CC      ?= cc
 PREFIX  ?= /usr/local
 DESTDIR ?=
@@ -129,12 +127,12 @@ build: dependencies Package.resolved ## Build for use: historyd, historyd-nats, 
 
 # What `make test` builds, too. The optimizer takes twice as long, and is for `make build`.
 programs: dependencies Package.resolved
-	@$(SWIFTBUILD) --product historyd
-	@$(SWIFTBUILD) --product historyctl
+	@$(SWIFT) build --product historyd
+	@$(SWIFT) build --product historyctl
 	@$(call build-extension,.build/debug)
 
 debug: dependencies Package.resolved ## Build for development, tests included, in .build/debug.
-	$(SWIFTBUILD) --build-tests
+	$(SWIFT) build --build-tests
 	$(call build-extension,.build/debug)
 	@python3 config/man/make-man .build/debug '$(VERSION)' .build/debug/man >/dev/null
 	$(call make-completions,.build/debug)
@@ -174,7 +172,7 @@ test-docs: debug ## Run every sample of the README and the pages, also those tha
 
 # By symbol graphs and the toolchain's own DocC: a plugin would be a dependency of everyone who uses the library.
 docs: toolchain ## Build the documentation as a web site in .build/docs/site; warnings are errors.
-	$(SWIFTBUILD) --target HistoryFeed
+	$(SWIFT) build --target HistoryFeed
 	Tests/Documentation/build-docs $(SWIFT) $(CATALOG) .build/docs $(DOCUMENTED)
 
 # The copy is built from scratch the first time.
@@ -198,14 +196,14 @@ SEEDS ?= 1000
 FROM  ?= 1
 KIND  ?= faults
 simulate: toolchain ## Simulate daemons from SEEDS= seeds, FROM= on, of a KIND= (faults, isolation, power); WITHOUT= leaves out steps.
-	$(SWIFTBUILD) --product historyd-simulation
+	$(SWIFT) build --product historyd-simulation
 	.build/debug/historyd-simulation --seeds $(SEEDS) --from $(FROM) --kind $(KIND) --jobs $$(nproc) \
 		$(if $(WITHOUT),--without $(WITHOUT)) $(SIMULATEFLAGS)
 
 # Counters lie in a file that all processes of a run have mapped: a life that is killed counts, too.
 COVERAGE = .build-coverage
 simulate-coverage: toolchain ## Run SEEDS= seeds of each kind, and print how much of the code the simulation alone has reached.
-	$(SWIFTBUILD) --product historyd-simulation --scratch-path $(COVERAGE) -Xswiftc -profile-generate \
+	$(SWIFT) build --product historyd-simulation --scratch-path $(COVERAGE) -Xswiftc -profile-generate \
 		-Xswiftc -profile-coverage-mapping -Xswiftc -Xllvm -Xswiftc -runtime-counter-relocation
 	rm -f $(COVERAGE)/*.profraw
 	for kind in faults isolation power; do LLVM_PROFILE_FILE=$(COVERAGE)/$$kind%c.profraw \
@@ -360,14 +358,14 @@ uninstall: ## Stop it, remove what `install` put there, but for configuration an
 
 tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/Tests/tsan.suppressions
 tsan: dependencies Package.resolved ## Run the tests under the thread sanitizer.
-	$(SWIFTBUILD) --build-tests --sanitize=thread --scratch-path .build-tsan
+	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
 	$(call build-extension,.build-tsan/debug)
 	$(call run-tests,.build-tsan/debug)
 
 # What is never freed is not looked for: the Swift runtime keeps things to a process's end.
 asan: export ASAN_OPTIONS = detect_leaks=0
 asan: dependencies Package.resolved ## Run the tests under the address sanitizer.
-	$(SWIFTBUILD) --build-tests --sanitize=address --scratch-path .build-asan
+	$(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
 	$(call build-extension,.build-asan/debug)
 	$(call run-tests,.build-asan/debug)
 
