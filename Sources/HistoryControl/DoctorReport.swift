@@ -1,4 +1,4 @@
-/// What deployments trip over, checked by the daemon itself: as its user, within its sandbox.
+/// What can be wrong where it is installed, checked by the daemon itself: as its user, within its sandbox.
 package struct DoctorReport: Codable, Sendable, Hashable {
     package enum Check: String, Codable, Sendable, CaseIterable {
         /// The daemon's and others' rights on a store, its folder and the files beside it.

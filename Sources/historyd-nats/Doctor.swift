@@ -5,8 +5,8 @@ import HistoryFeed
 import HistoryNATS
 import PersistentHistory
 
-/// What deployments trip over, as the running program finds it: as its user and inside its sandbox. It looks, and changes
-/// nothing.
+/// What can be wrong where it is installed, as the running program finds it: as its user and inside its sandbox. It
+/// changes nothing.
 struct Doctor {
     struct Finding: Codable {
         enum Check: String, Codable { case file, store, feed, mirror, space, server, stream }
