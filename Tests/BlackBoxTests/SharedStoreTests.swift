@@ -89,7 +89,7 @@ struct SharedStoreTests {
                 }
                 try await shared.asApp("INSERT INTO person (id) VALUES (2)")
                 // What the line says is done, and that is noticed.
-                let command = try #require(line.firstMatch(of: /As root: (.*) The daemon tries again/)?.1)
+                let command = try #require(line.firstMatch(of: /As root: (.*) It is tried again/)?.1)
                 try await shared.asRoot(String(command))
             }
             // Where the app closed the store just while the daemon looked at it, the app's -wal is still there, and a
@@ -98,7 +98,7 @@ struct SharedStoreTests {
             try await eventually("the store is open", state: { daemon.log.joined(separator: "\n") }) {
                 let lines = daemon.log.filter { $0.contains("event=wouldLockOut") }
                 for line in lines.dropFirst(done) {
-                    guard let command = line.firstMatch(of: /As root: (.*) The daemon tries again/)?.1 else {
+                    guard let command = line.firstMatch(of: /As root: (.*) It is tried again/)?.1 else {
                         continue
                     }
                     try? await shared.asRoot(String(command))

@@ -80,7 +80,7 @@ final class Truth: Sendable {
 
     /// Whether that has been so for long enough to be a trouble: a store is opened for a moment in each life.
     func isStuck(_ store: String, at time: Int64) -> Bool {
-        wasNeverOpen(store) && time > state.withLock { $0.began } + 2_000_000_000
+        wasNeverOpen(store) && time > state.withLock { $0.began } + 2_500_000_000
     }
 
     /// Whether a column has just come: that is no transaction, and no lag, while the daemon finds out.

@@ -91,7 +91,7 @@ extension ControlHandler {
             // Not open, or locked for the moment: what is known stays, and grows older.
             let error = error as? HistoryError
             // What is not open may be waiting for a disk, or again and again for a lock, to be opened.
-            let time = error?.code == .storeNotOpen ? store.control.closedTime : error?.unresponsiveTime
+            let time = error?.code == .storeNotOpen ? store.control.openingTime : error?.unresponsiveTime
             dependencies.status.update(store.name) { status in
                 status.stores[store.name, default: .init()].unresponsiveTime = time
                 status.stores[store.name]?.isMeasured = false

@@ -77,7 +77,7 @@ struct RuntimeStatus: Sendable {
         var isStateFailing = false
         /// What was wrong with the state when it was looked at last.
         var stateProblem: String?
-        /// For how long it had not answered, or had not been open, when it was asked last.
+        /// For how long it had not answered, or could not be opened, when it was asked last.
         var unresponsiveTime: Duration?
         /// Whether it could be read, when it was asked last, how far everybody is behind.
         var isMeasured = false

@@ -11,8 +11,8 @@ package final class StoreControl: Sendable {
 
     private struct State {
         var session: StoreSession?
-        /// Since when there is none.
-        var closedAt: ContinuousClock.Instant? = .now
+        /// When it could not be opened for the first time.
+        var failingSince: ContinuousClock.Instant?
         /// How many are at work with the session.
         var users = 0
         /// Requested when no caller is left.
@@ -37,14 +37,21 @@ package final class StoreControl: Sendable {
     /// What waits for a disk does not count: no restart mends that, and health names it.
     package func standstill() -> Duration? { thread.executor.standstill() }
 
-    /// For how long the store has not been open; nil while it is.
-    package var closedTime: Duration? { state.withLock { $0.closedAt }.map { .now - $0 } }
+    /// For how long the store has not been opened: since an attempt has failed, or with the one that is under way. Nil while
+    /// it is open, or waits for its turn.
+    package var openingTime: Duration? {
+        [state.withLock { $0.failingSince }.map { .now - $0 }, thread.executor.busyTime].compactMap(\.self)
+            .max()
+    }
 
     /// The id of the open store; nil while it is not open.
     package var storeID: StoreID? { state.withLock { $0.session }?.opened.storeID }
 
+    /// It could not be opened.
+    func openingFailed() { state.withLock { $0.failingSince = $0.failingSince ?? .now } }
+
     func opened(_ session: StoreSession) {
-        state.withLock { ($0.session, $0.closedAt) = (session, nil) }
+        state.withLock { ($0.session, $0.failingSince) = (session, nil) }
         notifyFollowers()
         seats.notify()
     }
@@ -61,7 +68,7 @@ package final class StoreControl: Sendable {
     /// connections of their own to the store, which must be closed before its probe.
     func closed() async {
         let unused = state.withLock { state -> OneShotEvent? in
-            (state.session, state.closedAt) = (nil, .now)
+            (state.session, state.failingSince) = (nil, nil)
             guard state.users > 0 else { return nil }
             let signal = OneShotEvent()
             state.unused = signal

@@ -74,6 +74,7 @@ package struct StoreRunner: Sendable {
                 reporter.report(.storeLost(error))
                 throw error
             } catch let error as HistoryError {
+                control.openingFailed()
                 if let error = movingAsideDamage(error), trouble.isNews(error) {
                     reporter.report(.storeLost(error))
                 }
