@@ -81,9 +81,10 @@ struct OpenStore: Sendable {
         for consumer in try state.keepOnly(store.mustHaveHad) {
             reporter.report(.consumerForgotten(consumer: consumer))
         }
+        let deadLetters = try state.deadLetters.counts()
         var beginnings: [Beginning] = []
         for consumer in store.consumers {
-            let beginning = try Self.beginning(of: consumer, state, source, reporter)
+            let beginning = try Self.beginning(of: consumer, state, source, deadLetters, reporter)
             beginnings.append(beginning)
             reporter.report(
                 .consumerStands(
@@ -91,7 +92,7 @@ struct OpenStore: Sendable {
                     at: HistoryToken(store: source.storeID, number: beginning.cursor)))
         }
         self.beginnings = beginnings
-        reporter.report(.deadLettersFound(try state.deadLetters.counts()))
+        reporter.report(.deadLettersFound(deadLetters))
         try feeds.begin()
         // What most stores of many do not need until something is committed, or saved. Closed before the next store is
         // opened, it leaves its memory to that.
@@ -146,7 +147,7 @@ struct OpenStore: Sendable {
     /// A new consumer begins where the history begins, and is notified if that is not the start of the history.
     private static func beginning(
         of consumer: Consumer, _ state: StateDatabase, _ source: any HistorySource,
-        _ reporter: any PipelineReporter
+        _ deadLetters: [String: Int], _ reporter: any PipelineReporter
     ) throws -> Beginning {
         if try state.cursors.checkpoint(of: consumer.author) == nil {
             let oldest = try source.oldestToken()
@@ -161,7 +162,8 @@ struct OpenStore: Sendable {
             consumer: consumer, cursor: cursor, fingerprint: checkpoint?.fingerprint,
             batchEnd: try state.cursors.batchEnd(of: consumer.author),
             expiry: try state.cursors.expiry(of: consumer.author, store: source.storeID),
-            givenUp: try state.deadLetters.deliveries(of: consumer.author, after: cursor))
+            givenUp: deadLetters[consumer.author] == nil
+                ? [] : try state.deadLetters.deliveries(of: consumer.author, after: cursor))
     }
 
     /// Where a consumer continues if its position no longer exists.
