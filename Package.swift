@@ -135,7 +135,7 @@ let package = Package(
         // SQLite's default VFS in the tests: files on disks that fail when they are told to.
         .target(name: "CFaultVFS", dependencies: [sqlite], path: "Tests/CFaultVFS"),
         .target(
-            name: "TestSupport", dependencies: ["CFaultVFS", "PersistentHistory", grdb],
+            name: "TestSupport", dependencies: ["CFaultVFS", "PersistentHistory", grdb, logging],
             path: "Tests/TestSupport", swiftSettings: strict),
         // Writes stores as Core Data does, and knows what is in them.
         .target(

@@ -165,30 +165,17 @@ import Testing
             ]) == ["4", "replaced \(StoreID.sample(2)):0", "1"])
     }
 
-    /// Collects what is logged.
-    private struct Lines: LogHandler {
-        let lines: Locked<[String]>
-        var metadata: Logger.Metadata = [:]
-        var logLevel = Logger.Level.info
-        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-            get { metadata[key] }
-            set { metadata[key] = newValue }
-        }
-
-        func log(event: LogEvent) { lines.withLock { $0.append("\(event.message)") } }
-    }
-
     @Test func aFeedWithoutADaemonSaysSoOnce() async throws {
-        let lines = Locked<[String]>([])
+        let lines = LoggedLines(from: .info)
         let folder = try TemporaryFolder()
         let feed = Feed(
             consumer: "MainApp", context: "live", socketPath: folder.file("control.sock"),
-            logger: Logger(label: "test") { _ in Lines(lines: lines) })
+            logger: lines.logger)
         var pause = ReconnectPause(feed: feed)
         for _ in 1...3 {
             do { _ = try await feed.socket.client.send(.status) } catch { try await pause.wait(after: error) }
         }
-        let logged = lines.withLock { $0 }
+        let logged = lines.all.map(\.text)
         #expect(logged.count == 1 && logged[0].contains("\(folder.file("control.sock"))"), "\(logged)")
     }
 
@@ -197,16 +184,16 @@ import Testing
         let folder = try TemporaryFolder()
         let listener = try FullListener(path: folder.file("control.sock"))
         defer { listener.close() }
-        let lines = Locked<[String]>([])
+        let lines = LoggedLines(from: .info)
         let feed = Feed(
             consumer: "MainApp", context: "live", socketPath: folder.file("control.sock"),
-            logger: Logger(label: "test") { _ in Lines(lines: lines) })
+            logger: lines.logger)
         var pause = ReconnectPause(feed: feed)
         let error = await #expect(throws: ControlClient.Unanswered.self) {
             _ = try await feed.socket.client.send(.status)
         }
         try await pause.wait(after: try #require(error))
-        #expect(lines.withLock { $0 }.first?.contains("accepts no connections") ?? false)
+        #expect(lines.all.first?.text.contains("accepts no connections") ?? false)
     }
 
     /// A socket at which as many connections wait as may.

@@ -259,34 +259,3 @@ enum EventSamples {
         .cleaningRecovered,
     ]
 }
-
-/// One line of a log.
-struct LoggedLine: Equatable {
-    var level: Logger.Level
-    let text: String
-    var fields: Logger.Metadata
-}
-
-/// What a logger was given.
-final class LoggedLines: Sendable {
-    private let lines = Locked<[LoggedLine]>([])
-
-    private struct Handler: LogHandler {
-        let lines: LoggedLines
-        var metadata: Logger.Metadata = [:]
-        var logLevel = Logger.Level.trace
-        subscript(metadataKey key: String) -> Logger.MetadataValue? {
-            get { metadata[key] }
-            set { metadata[key] = newValue }
-        }
-        func log(event: LogEvent) {
-            lines.lines.withLock {
-                $0.append(
-                    LoggedLine(level: event.level, text: "\(event.message)", fields: event.metadata ?? [:]))
-            }
-        }
-    }
-
-    var logger: Logger { Logger(label: "test") { _ in Handler(lines: self) } }
-    var all: [LoggedLine] { lines.withLock { $0 } }
-}

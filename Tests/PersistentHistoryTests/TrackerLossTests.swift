@@ -46,7 +46,7 @@ import Testing
 
     @Test("Without onExpired the loss is an error in the log, for each hook that may need to know")
     func withoutAClosure() async throws {
-        let lines = LogLines()
+        let lines = LoggedLines(from: .info)
         let store = try TrackedStore()
         let tracker = store.tracker(reporter: LogReporter(logger: lines.logger))
         await tracker.registerObserver(entityName: "person", operation: .insert) { _ in }
@@ -54,8 +54,8 @@ import Testing
         #expect(tracker.state.lostHistory == nil)
         let (lost, _) = try await lossy(tracker, store)
         try await tracker.runOnce()
-        let errors = lines.all.filter { $0.hasPrefix("error") }
-        #expect(errors.count == 2, "\(lines.all)")
+        let errors = lines.texts.filter { $0.hasPrefix("error") }
+        #expect(errors.count == 2, "\(lines.texts)")
         #expect(errors.allSatisfy { $0.contains("onExpired") && $0.contains("\(lost)") })
         #expect(tracker.state.lostHistory?.reason == .expired)
         #expect(tracker.state.position?.number == 3)
@@ -131,7 +131,7 @@ import Testing
     func levels() async throws {
         let store = try TrackedStore()
         func lines(_ level: Int, _ first: Int) async throws -> [String] {
-            let lines = LogLines()
+            let lines = LoggedLines(from: .info)
             let tracker = store.tracker(reporter: LogReporter(logLevel: level, logger: lines.logger))
             struct Broken: Error {}
             await tracker.registerObserver(
@@ -151,7 +151,7 @@ import Testing
                     _ = await merged.first(id)
                 }
             }
-            return lines.all
+            return lines.texts
         }
         #expect(try await lines(0, 10) == [])
         let important = try await lines(1, 20)
@@ -161,30 +161,4 @@ import Testing
         #expect(all.contains { $0.contains("The store has changed, up to ") })
         #expect(all.contains { $0.contains("The cursor of \"MainApp\" is at ") })
     }
-}
-
-/// What a logger is given: `error: text`.
-final class LogLines: Sendable {
-    private let lines = Collected()
-
-    private final class Collected: @unchecked Sendable {
-        private let lock = NSLock()
-        private var lines: [String] = []
-        func add(_ line: String) { lock.withLock { lines.append(line) } }
-        var all: [String] { lock.withLock { lines } }
-    }
-
-    private struct Handler: LogHandler {
-        let lines: Collected
-        var metadata: Logger.Metadata = [:]
-        var logLevel = Logger.Level.info
-        subscript(metadataKey key: String) -> Logger.MetadataValue? {
-            get { metadata[key] }
-            set { metadata[key] = newValue }
-        }
-        func log(event: LogEvent) { lines.add("\(event.level): \(event.message)") }
-    }
-
-    var logger: Logger { Logger(label: "test") { [lines] _ in Handler(lines: lines) } }
-    var all: [String] { lines.all }
 }
