@@ -28,7 +28,7 @@ struct PipelineLog: PipelineReporter {
         if case .hookHeld = event { onHold() }
     }
 
-    /// What is repeated is only for those who look for it, and alerts nobody.
+    /// What is repeated is for those who look for it, and no reason for an alert.
     private func log(_ event: PipelineEvent, isRepeated: Bool = false) {
         guard logger.logLevel <= .debug || !(event.isRoutine || isRepeated) else { return }
         for message in event.messages(of: store) {

@@ -1,3 +1,5 @@
+import PersistentHistory
+
 /// Whether publishers and followers do what they are for.
 package struct WorkerHealth: Codable, Sendable, Hashable {
     package enum Verdict: String, Codable, Sendable, CaseIterable, Comparable {
@@ -68,8 +70,7 @@ package struct WorkerHealth: Codable, Sendable, Hashable {
         func count(_ role: WorkerReport.Role, _ noun: String) -> String {
             let all = reports.filter { $0.role == role }
             let working = all.filter(works).count
-            return (working == all.count ? "" : "\(working) of ")
-                + "\(all.count) \(noun)\(all.count == 1 ? "" : "s")"
+            return (working == all.count ? "" : "\(working) of ") + "\(all.count, noun)"
         }
         let line = "publishes \(count(.publish, "store")), follows \(count(.follow, "stream"))"
         guard let first = reports.first(where: { !works($0) }) else { return line }

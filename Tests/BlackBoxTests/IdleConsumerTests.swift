@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Consumers that are not woken by commits of no concern to them: nobody sees a difference.
+/// Consumers that are not woken by commits of no concern to them: there is no difference to see.
 @Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(10)))
 struct IdleConsumerTests {
     private static let setup = PluginSetup(hooks: [

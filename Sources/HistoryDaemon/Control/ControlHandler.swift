@@ -179,8 +179,8 @@ struct ControlHandler: Sendable {
 }
 
 extension [String] {
-    /// `"a", "b"`
-    var quotedList: String { isEmpty ? "none" : map { "\"\($0.printable)\"" }.joined(separator: ", ") }
+    /// `"a", "b"`, fit for a terminal, or that there are none.
+    var quotedList: String { isEmpty ? "none" : map(\.printable).quoted }
 }
 
 extension ControlError {

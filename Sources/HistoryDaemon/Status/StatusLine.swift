@@ -99,6 +99,6 @@ struct StatusLine: Sendable {
 extension [String] {
     /// The first three, in quotes.
     fileprivate var named: String {
-        prefix(3).map { "\"\($0)\"" }.joined(separator: ", ") + (count > 3 ? " and \(count - 3) more" : "")
+        prefix(3).quoted + (count > 3 ? " and \(count - 3) more" : "")
     }
 }

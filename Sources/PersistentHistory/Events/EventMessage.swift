@@ -2,7 +2,7 @@ public import Logging
 
 /// One sentence of an event, for logs.
 public struct EventMessage: Sendable, Equatable {
-    /// Nil if nobody needs to be alerted by it.
+    /// Nil if it is no reason for an alert.
     package let code: MessageCode?
     /// An error needs an operator, a warning passes by itself, a notice is a rare change.
     public let level: Logger.Level

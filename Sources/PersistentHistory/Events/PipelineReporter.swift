@@ -1,6 +1,6 @@
 public import Logging
 
-/// Hears of everything that happens to one store.
+/// Receives the events of one store.
 public protocol PipelineReporter: Sendable {
     /// Called for each event, in order for one consumer. It must not block.
     func report(_ event: PipelineEvent)

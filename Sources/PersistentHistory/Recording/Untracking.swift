@@ -67,7 +67,7 @@ extension Tracking {
                 throw HistoryError(
                     .notAnEntity, "The entity \"\(name)\" is not tracked.",
                     hint:
-                        "Tracked entities: \(catalog.tracked.keys.sorted().map { "\"\($0)\"" }.joined(separator: ", "))."
+                        "Tracked entities: \(catalog.tracked.keys.sorted().quoted)."
                 )
             }
             return entity

@@ -41,7 +41,7 @@ struct KnownEntities {
         HistoryError(
             .notAnEntity, "The history has no entity \"\(name)\".",
             hint:
-                "It has \(Set<BinaryText>(names: shapes.map(\.name)).sorted().map { "\"\($0)\"" }.joined(separator: ", "))."
+                "It has \(Set<BinaryText>(names: shapes.map(\.name)).sorted().quoted)."
         )
     }
 }
