@@ -37,11 +37,14 @@ package final class StoreControl: Sendable {
     /// What waits for a disk does not count: no restart mends that, and health names it.
     package func standstill() -> Duration? { thread.executor.standstill() }
 
-    /// For how long the store has not been opened: since an attempt has failed, or with the one that is under way. Nil while
-    /// it is open, or waits for its turn.
+    /// An attempt to open a store may take so long before that is a trouble: a log is recovered, or many stores begin at once.
+    private static let longestOpening: Duration = .seconds(5)
+
+    /// For how long the store could not be opened: since an attempt has failed, or with one that takes too long. Nil while it
+    /// is open, or waits for its turn.
     package var openingTime: Duration? {
-        [state.withLock { $0.failingSince }.map { .now - $0 }, thread.executor.busyTime].compactMap(\.self)
-            .max()
+        let attempt = thread.executor.busyTime.flatMap { $0 < Self.longestOpening ? nil : $0 }
+        return [state.withLock { $0.failingSince }.map { .now - $0 }, attempt].compactMap(\.self).max()
     }
 
     /// The id of the open store; nil while it is not open.
