@@ -18,6 +18,7 @@ and on comments before it:
     <!-- background: COMMAND -->  the daemon is started with this command first
     <!-- slow -->                 it is run only with --slow (make test-docs): it builds a Swift package
     <!-- skip: REASON -->         it is not run
+    <!-- needs: PROGRAM -->       where this program is not installed, no sample of the page is run
 
 A comment that is "run", then lines up to "-->", is a script that no reader sees. In expected output, "…" stands for
 anything; ids, times and long numbers may differ.
@@ -263,10 +264,14 @@ def check_links(page: pathlib.Path) -> None:
 def check(page: pathlib.Path, programs: pathlib.Path, slow: bool) -> tuple[int, list[str]]:
     """Runs a page: returns how many samples did what they should, and what was left out."""
     done, left = 0, []
+    text = page.read_text()
+    for program in re.findall(r"^<!-- needs: (\S+) -->$", text, flags=re.M):
+        if shutil.which(program) is None:
+            return 0, [f"{page.name}: {program} is not installed"]
     with tempfile.TemporaryDirectory(prefix="historyd-page-") as folder:
         home = Home(programs, pathlib.Path(folder))
         try:
-            for block in blocks(page.read_text()):
+            for block in blocks(text):
                 if block.language not in LANGUAGES and "hidden" not in block.directives:
                     continue
                 try:
