@@ -141,10 +141,9 @@ struct PlannedHistory: Sendable, Equatable {
     func check(_ db: Database) throws {
         let header = try HistoryHeader(db, fingerprintAt: checkpoint?.position ?? -1)
         let token = HistoryToken(store: store, number: checkpoint?.position ?? 0)
-        guard header.storeID == store else { throw HistoryError.foreign(token, to: header.storeID) }
-        guard !header.isReplaced(checkpoint?.fingerprint), token.number <= max(header.newest, header.floor)
-        else {
-            throw HistoryError.ahead(token, newest: HistoryToken(store: store, number: header.newest))
+        try header.bounds.checkReaches(token)
+        if header.isReplaced(checkpoint?.fingerprint) {
+            throw HistoryError.ahead(token, newest: header.bounds.newest)
         }
     }
 }

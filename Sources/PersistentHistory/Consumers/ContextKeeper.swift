@@ -140,12 +140,10 @@ actor ContextKeeper {
 
     /// Why a context that is at a token must be filled again; nil if it need not.
     private func expiry(of token: HistoryToken, _ context: any MergeContext) throws -> Expiry? {
-        let (oldest, newest) = (try source.oldestToken(), try source.newestToken())
-        let isRestored =
-            token.store != source.storeID || misled.contains(context.name)
-            || token.number > max(newest.number, oldest.number)
-        guard isRestored || token.number < oldest.number else { return nil }
-        return Expiry(reason: isRestored ? .restored : .expired, lost: token, after: newest)
+        let bounds = try source.bounds()
+        let isMisled = misled.contains(context.name)
+        guard let loss = isMisled ? .otherStore : bounds.loss(at: token) else { return nil }
+        return Expiry(reason: loss == .expired ? .expired : .restored, lost: token, after: bounds.newest)
     }
 
     func refill(_ context: any MergeContext, _ expiry: Expiry?) async throws -> Int64 {

@@ -3,14 +3,16 @@
 extension StoreControl {
     /// Where the history begins and ends, and how far the consumers got.
     package struct Positions: Sendable {
-        package let oldest: HistoryToken
-        package let newest: HistoryToken
+        let bounds: HistoryBounds
         package let cursors: [BinaryText: Checkpoint]
         package let feeds: [FeedStanding]
         /// The consumers that have not come to the end of their work: a replica may not show all up to the cursor.
         package let working: Set<String>
         /// How many calls were given up, by consumer.
         package let deadLetters: [String: Int]
+
+        package var oldest: HistoryToken { bounds.oldest }
+        package var newest: HistoryToken { bounds.newest }
     }
 
     package func positions(within limit: Duration = StoreSession.answerTimeout) async throws -> Positions {
@@ -35,12 +37,7 @@ extension StoreControl {
         let positions = try await retryingWhileBusy { () async throws -> Positions in
             try await self.positions(within: max(.zero, end - .now))
         }
-        guard token.store == positions.newest.store else {
-            throw HistoryError.foreign(token, to: positions.newest.store)
-        }
-        guard token.number <= max(positions.newest.number, positions.oldest.number) else {
-            throw HistoryError.ahead(token, newest: positions.newest)
-        }
+        try positions.bounds.checkReaches(token)
     }
 
     /// Fills a consumer's context again from the store.

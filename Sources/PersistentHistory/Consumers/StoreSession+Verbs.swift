@@ -8,8 +8,7 @@ extension StoreSession {
     func positions(_ clients: [FeedID: Int32]) throws -> StoreControl.Positions {
         try state.checkIsThere()
         return StoreControl.Positions(
-            oldest: try source.oldestToken(), newest: try source.newestToken(),
-            cursors: try state.cursors.all(), feeds: try feedStandings(clients),
+            bounds: try source.bounds(), cursors: try state.cursors.all(), feeds: try feedStandings(clients),
             working: Set(runners.filter { !$0.value.isIdle }.keys), deadLetters: try state.deadLetters.counts())
     }
 

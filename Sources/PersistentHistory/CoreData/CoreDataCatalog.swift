@@ -81,7 +81,7 @@ struct CoreDataCatalog: Sendable {
     init(_ db: Database, _ version: Version) throws {
         self.version = version
         tables = try CoreDataTables(db)
-        storeID = try CoreDataHeader.storeID(db)
+        storeID = try CoreDataTables.storeID(db)
         do {
             model = try Self.model(db, version)
             modelProblem = nil

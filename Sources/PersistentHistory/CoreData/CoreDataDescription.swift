@@ -59,13 +59,12 @@ public struct CoreDataDescription: Sendable {
     }
 
     private init(_ db: Database, _ catalog: CoreDataCatalog) throws {
-        let header = try CoreDataHeader(db)
-        storeID = header.storeID
+        let bounds = try CoreDataTables.bounds(db)
+        storeID = bounds.store
         let metadata = try Self.metadata(db)
         (frameworkVersion, modelVersions) = (metadata.framework, metadata.versions)
         modelProblem = catalog.modelProblem?.message ?? (catalog.model == nil ? "the store has none" : nil)
-        let token = { HistoryToken(store: header.storeID, number: $0) }
-        (firstToken, lastToken) = header.end > 0 ? (token(header.floor), token(header.end)) : (nil, nil)
+        (firstToken, lastToken) = bounds.end > 0 ? (bounds.oldest, bounds.newest) : (nil, nil)
         func time(_ order: String) throws -> HistoryTimestamp? {
             try db.rows("SELECT ZTIMESTAMP FROM ATRANSACTION ORDER BY Z_PK \(order) LIMIT 1") { row in
                 try row.step(db) ? HistoryTimestamp(secondsSince2001: sqlite3_column_double(row, 0)) : nil

@@ -8,8 +8,8 @@ extension CoreDataReader: HistorySource {
 
     func end() throws -> (number: Int64, fingerprint: String?) {
         try read { db, _ in
-            let end = try header(db).end
-            return (end, try CoreDataHeader.fingerprint(db, at: end))
+            let end = try bounds(db).end
+            return (end, try CoreDataTables.fingerprint(db, at: end))
         }
     }
 
@@ -17,7 +17,7 @@ extension CoreDataReader: HistorySource {
         if let batch, batch.end == number, let fingerprint = batch.fingerprint { return fingerprint }
         return try read { db, _ in
             if let batch, try isReplaced(db, batch.fingerprint, at: batch.end) { throw ahead(batch.end) }
-            return try CoreDataHeader.fingerprint(db, at: number)
+            return try CoreDataTables.fingerprint(db, at: number)
         }
     }
 
@@ -26,7 +26,7 @@ extension CoreDataReader: HistorySource {
     }
 
     private func isReplaced(_ db: Database, _ known: String?, at number: Int64) throws -> Bool {
-        guard let known, let fingerprint = try CoreDataHeader.fingerprint(db, at: number) else { return false }
+        guard let known, let fingerprint = try CoreDataTables.fingerprint(db, at: number) else { return false }
         return fingerprint != known
     }
 
@@ -64,18 +64,18 @@ extension CoreDataReader: HistorySource {
 
     func look(after number: Int64, fingerprint: String?, values: WantedValues?) throws -> HistoryLook {
         try read { db, catalog in
-            let header = try header(db)
+            let bounds = try bounds(db)
             if try isReplaced(db, fingerprint, at: number) { throw ahead(number) }
             // A purge passed it by: a consumer that has not had it finds out when it reads on.
             let batch =
-                number < header.floor
-                ? HistoryBatch(transactions: [], end: header.end, isLast: false, fingerprint: nil)
-                : try batch(db, catalog, header, after: number, isPosition: true, partSize: partSize)
-            let end = max(header.end, batch.end)
+                number < bounds.floor
+                ? HistoryBatch(transactions: [], end: bounds.end, isLast: false, fingerprint: nil)
+                : try batch(db, catalog, bounds, after: number, isPosition: true, partSize: partSize)
+            let end = max(bounds.end, batch.end)
             let isSeen = batch.isLast && batch.end == end && batch.fingerprint != nil
             return HistoryLook(
                 batch: adding(values, to: batch), end: end,
-                fingerprint: isSeen ? batch.fingerprint : try CoreDataHeader.fingerprint(db, at: end),
+                fingerprint: isSeen ? batch.fingerprint : try CoreDataTables.fingerprint(db, at: end),
                 schemaVersion: catalog.version.schema)
         }
     }
@@ -121,7 +121,8 @@ extension CoreDataReader: HistorySource {
         _ transaction: HistoryTransaction, _ body: (inout CoreDataRows) throws -> T
     ) throws -> T {
         try read { db, catalog in
-            try header(db).check(transaction.number - 1, isPosition: true)
+            let bounds = try bounds(db)
+            try bounds.check(after: bounds.token(transaction.number - 1))
             if try isReplaced(db, transaction.outline?.fingerprint, at: transaction.number) {
                 throw ahead(transaction.number)
             }

@@ -45,7 +45,7 @@ public final class CoreDataReader: Sendable {
                     throw try RecordingFormat.isThere(db)
                         ? Self.isRecorded(connection.path) : Self.noHistory(connection.path)
                 }
-                return try CoreDataHeader.storeID(db)
+                return try CoreDataTables.storeID(db)
             }
         } catch {
             // The first failure is the one to report.
@@ -101,47 +101,37 @@ public final class CoreDataReader: Sendable {
     /// Everything that is known of the store at this moment.
     func catalog() throws -> CoreDataCatalog { try read { _, catalog in catalog } }
 
-    func header(_ db: Database) throws -> CoreDataHeader {
-        let header = try CoreDataHeader(db)
-        guard header.storeID == storeID else {
+    func bounds(_ db: Database) throws -> HistoryBounds {
+        let bounds = try CoreDataTables.bounds(db)
+        guard bounds.store == storeID else {
             throw HistoryError(
-                .notTracked, "The store \"\(path)\" is another one now: its UUID is \(header.storeID).",
+                .notTracked, "The store \"\(path)\" is another one now: its UUID is \(bounds.store).",
                 hint: "Open it again.")
         }
-        return header
+        return bounds
     }
+
+    func bounds() throws -> HistoryBounds { try read { db, _ in try bounds(db) } }
 
     // MARK: Positions
 
     /// The token of the newest transaction, also where it has been purged.
-    public func newestToken() throws -> HistoryToken {
-        try read { db, _ in HistoryToken(store: storeID, number: try header(db).end) }
-    }
+    public func newestToken() throws -> HistoryToken { try bounds().newest }
 
     /// The oldest token after which the history can be read.
-    public func oldestToken() throws -> HistoryToken {
-        try read { db, _ in HistoryToken(store: storeID, number: try header(db).floor) }
-    }
+    public func oldestToken() throws -> HistoryToken { try bounds().oldest }
 
     /// Checks that everything after a token is still there.
     ///
     /// - Throws: `HistoryError` with `.tokenForeign`, `.tokenExpired` or `.tokenAhead`.
     public func check(after token: HistoryToken) throws {
-        try read { db, _ in
-            let header = try header(db)
-            guard token.store == storeID else { throw HistoryError.foreign(token, to: storeID) }
-            try header.check(token.number, isPosition: true)
-        }
+        try bounds().check(after: token)
     }
 
     /// Where to begin reading backwards what is older than a token's transaction: for `reversedBatch(before:)`.
     public func start(of token: HistoryToken) throws -> Int64 {
-        try read { db, _ in
-            let header = try header(db)
-            guard token.store == storeID else { throw HistoryError.foreign(token, to: storeID) }
-            if token.number > header.end { try header.check(token.number, isPosition: true) }
-            return token.number
-        }
+        try bounds().checkReaches(token)
+        return token.number
     }
 
     /// The entities as the store's model has them now.
@@ -174,7 +164,7 @@ public final class CoreDataReader: Sendable {
         filter: HistoryFilter = HistoryFilter()
     ) throws -> HistoryBatch {
         try read { db, catalog in
-            _ = try header(db)
+            _ = try bounds(db)
             var rows = CoreDataRows(db, catalog, filter: filter, isReversed: true, work: connection.work)
             return try rows.batch(after: number ?? .max, through: .max, limit: limit)
         }
@@ -186,19 +176,19 @@ public final class CoreDataReader: Sendable {
     ) throws -> HistoryBatch {
         try read { db, catalog in
             try batch(
-                db, catalog, try header(db), after: number, isPosition: isPosition, through: last, limit,
+                db, catalog, try bounds(db), after: number, isPosition: isPosition, through: last, limit,
                 filter,
                 partSize: partSize)
         }
     }
 
     func batch(
-        _ db: Database, _ catalog: CoreDataCatalog, _ header: CoreDataHeader, after number: Int64,
+        _ db: Database, _ catalog: CoreDataCatalog, _ bounds: HistoryBounds, after number: Int64,
         isPosition: Bool, through last: Int64 = .max, _ limit: Int = HistoryReader.batchSize,
         _ filter: HistoryFilter = HistoryFilter(), partSize: Int?
     ) throws -> HistoryBatch {
-        try header.check(number, isPosition: isPosition)
-        if header.end <= number {
+        if number > 0 || isPosition { try bounds.check(after: bounds.token(number)) }
+        if bounds.end <= number {
             return HistoryBatch(transactions: [], end: number, isLast: last == .max, fingerprint: nil)
         }
         var rows = CoreDataRows(db, catalog, filter: filter, partSize: partSize, work: connection.work)
@@ -207,19 +197,5 @@ public final class CoreDataReader: Sendable {
 
     func work(_ db: Database, _ catalog: CoreDataCatalog) -> CoreDataRows {
         CoreDataRows(db, catalog, work: connection.work)
-    }
-}
-
-extension CoreDataHeader {
-    /// From an older position than the floor something would be missing.
-    func check(_ number: Int64, isPosition: Bool) throws {
-        if number > 0 || isPosition, number < floor {
-            throw HistoryError.expired(number, oldest: HistoryToken(store: storeID, number: floor))
-        }
-        if number > end {
-            throw HistoryError.ahead(
-                HistoryToken(store: storeID, number: number),
-                newest: HistoryToken(store: storeID, number: end))
-        }
     }
 }

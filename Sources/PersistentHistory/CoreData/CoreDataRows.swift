@@ -53,7 +53,7 @@ struct CoreDataRows {
             if id > last { break }
             if count >= limit { return batch(isLast: false) }
             let origin = try origins.origin(rows, db, catalog.tables)
-            let own = CoreDataHeader.fingerprint(rows, 1)
+            let own = CoreDataTables.fingerprint(rows, 1)
             let (read, seen) = try self.changes(of: id, origin, &changes)
             if read == nil {
                 // A large one is alone in its batch.

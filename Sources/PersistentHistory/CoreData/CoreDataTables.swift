@@ -97,33 +97,27 @@ struct CoreDataTables: Sendable, Hashable {
 }
 
 /// What a store says of its Core Data history as a whole.
-struct CoreDataHeader: Sendable, Equatable {
-    let storeID: StoreID
-    /// Everything up to here has been purged, or never was.
-    let floor: Int64
-    /// Where the history ends, also where all of it was purged.
-    let end: Int64
-
-    init(_ db: Database) throws {
-        storeID = try Self.storeID(db)
-        let first = try Self.number(db, "SELECT min(Z_PK) FROM ATRANSACTION")
-        let last = try Self.number(db, "SELECT max(Z_PK) FROM ATRANSACTION")
+extension CoreDataTables {
+    /// Everything before has been purged, or never was.
+    static func bounds(_ db: Database) throws -> HistoryBounds {
+        let first = try number(db, "SELECT min(Z_PK) FROM ATRANSACTION")
+        let last = try number(db, "SELECT max(Z_PK) FROM ATRANSACTION")
         // Core Data's own entities have numbers behind those of the app's.
         let given =
-            try CoreDataTables.isTable(db, "Z_PRIMARYKEY")
-            ? Self.number(
+            try isTable(db, "Z_PRIMARYKEY")
+            ? number(
                 db, "SELECT Z_MAX FROM Z_PRIMARYKEY WHERE Z_NAME = 'TRANSACTION' ORDER BY Z_ENT DESC LIMIT 1")
             : nil
-        end = max(last ?? 0, given ?? 0)
+        let end = max(last ?? 0, given ?? 0)
         // Checked before anything is counted on from them.
         guard first ?? 1 >= 1, HistoryPosition.range.contains(end) else {
             throw UnexpectedValue("a transaction has a number that is none")
         }
-        floor = first.map { $0 - 1 } ?? end
+        return HistoryBounds(store: try storeID(db), floor: first.map { $0 - 1 } ?? end, end: end)
     }
 
     static func storeID(_ db: Database) throws -> StoreID {
-        guard try CoreDataTables.isTable(db, "Z_METADATA") else {
+        guard try isTable(db, "Z_METADATA") else {
             throw UnexpectedValue("the table Z_METADATA is missing")
         }
         return try db.rows("SELECT Z_UUID FROM Z_METADATA ORDER BY Z_VERSION DESC LIMIT 1") { row in

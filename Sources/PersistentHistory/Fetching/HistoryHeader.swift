@@ -13,6 +13,7 @@ struct HistoryHeader: Sendable, Equatable {
 
     /// Where the history ends, also where all of it was deleted.
     var end: Int64 { max(newest, floor) }
+    var bounds: HistoryBounds { HistoryBounds(store: storeID, floor: floor, end: end) }
 
     init(_ db: Database, fingerprintAt number: Int64 = -1) throws {
         (storeID, floor) = try Self.bounds(db)
@@ -105,9 +106,7 @@ extension HistoryReader {
     ///
     /// - Throws: `HistoryError` with `.tokenForeign`, `.tokenExpired` or `.tokenAhead`.
     public func check(after token: HistoryToken) throws {
-        let header = try header(for: token)
-        guard token.number >= header.floor else { throw Self.expired(token.number, header) }
-        try Self.check(token.number, header)
+        try read { db in try HistoryHeader(db).bounds.check(after: token) }
     }
 
     /// Where to begin reading backwards what is older than a token's transaction.
@@ -115,18 +114,18 @@ extension HistoryReader {
     /// - Returns: A number for `reversedBatch(before:)`: that of the transaction's first change.
     /// - Throws: `HistoryError` with `.tokenForeign` or `.tokenAhead`.
     public func start(of token: HistoryToken) throws -> Int64 {
-        let header = try header(for: token)
-        guard token.number >= header.floor else { return token.number }
-        try Self.check(token.number, header)
-        let last = try read { db in
-            try Int64.fetchOne(
+        try read { db in
+            let bounds = try HistoryHeader(db).bounds
+            try bounds.checkReaches(token)
+            if token.number < bounds.floor { return token.number }
+            let last = try Int64.fetchOne(
                 db,
                 sql: """
                     SELECT id FROM historyd_change WHERE id < ?1
                     AND origin IS NOT (SELECT origin FROM historyd_change WHERE id = ?1) ORDER BY id DESC LIMIT 1
                     """, arguments: [token.number])
+            return (last ?? 0) + 1
         }
-        return (last ?? 0) + 1
     }
 
     /// Each shape that an entity has or had, the entities no longer tracked included.
@@ -134,26 +133,6 @@ extension HistoryReader {
     /// - Throws: `HistoryError`.
     public func entities() throws -> [Entity] {
         try read { db in try EntityCatalog(db).shapes.values.sorted { $0.shape < $1.shape } }
-    }
-
-    private func header(for token: HistoryToken) throws -> HistoryHeader {
-        let header = try read { db in try HistoryHeader(db) }
-        guard token.store == header.storeID else { throw HistoryError.foreign(token, to: header.storeID) }
-        return header
-    }
-
-    static func expired(_ number: Int64, _ header: HistoryHeader) -> HistoryError {
-        .expired(number, oldest: HistoryToken(store: header.storeID, number: header.floor))
-    }
-
-    /// The store's oldest history is at `floor`: from an older position something would be missing.
-    static func check(_ number: Int64, _ header: HistoryHeader, isPosition: Bool = false) throws {
-        if number > 0 || isPosition, number < header.floor { throw expired(number, header) }
-        if number > max(header.newest, header.floor) {
-            throw HistoryError.ahead(
-                HistoryToken(store: header.storeID, number: number),
-                newest: HistoryToken(store: header.storeID, number: header.newest))
-        }
     }
 }
 

@@ -132,12 +132,12 @@ public final class HistoryReader: Sendable {
     /// The token of the newest transaction; number 0 if nothing was ever recorded.
     ///
     /// - Throws: `HistoryError`.
-    public func newestToken() throws -> HistoryToken { try token { $0.newest } }
+    public func newestToken() throws -> HistoryToken { try bounds().newest }
 
     /// The oldest token after which the history can be read.
     ///
     /// - Throws: `HistoryError`.
-    public func oldestToken() throws -> HistoryToken { try token { $0.floor } }
+    public func oldestToken() throws -> HistoryToken { try bounds().oldest }
 
     /// When the first transaction after a position was made; nil if there is none.
     func time(after number: Int64) throws -> HistoryTimestamp? {
@@ -170,12 +170,7 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    private func token(_ number: (HistoryHeader) -> Int64) throws -> HistoryToken {
-        try read { db in
-            let header = try HistoryHeader(db)
-            return HistoryToken(store: header.storeID, number: number(header))
-        }
-    }
+    func bounds() throws -> HistoryBounds { try read { db in try HistoryHeader(db).bounds } }
 
     /// Reads the next transactions.
     ///
@@ -209,7 +204,7 @@ public final class HistoryReader: Sendable {
         partSize: Int? = nil, values: WantedValues? = nil
     ) throws -> HistoryBatch {
         guard header.storeID == storeID else { throw Self.isGone }
-        try Self.check(number, header, isPosition: isPosition)
+        if number > 0 || isPosition { try header.bounds.check(after: header.bounds.token(number)) }
         // The usual case when a look comes too early, or is a repeated one.
         if header.newest <= number {
             return HistoryBatch(transactions: [], end: number, isLast: last == .max, fingerprint: nil)

@@ -9,6 +9,7 @@ protocol HistorySource: HistoryReading {
 
     // MARK: Positions
 
+    func bounds() throws -> HistoryBounds
     /// The newest position, and its fingerprint.
     func end() throws -> (number: Int64, fingerprint: String?)
     /// What tells a position from one of its number in a store that was restored; see `HistoryBatch.fingerprint`.

@@ -54,8 +54,7 @@ public struct StoreSnapshot: Sendable {
         let snapshots = StoreSnapshots(path)
         defer { snapshots.close() }
         return try snapshots.read { db in
-            let header = try HistoryHeader(db)
-            return try body(db, HistoryToken(store: header.storeID, number: max(header.newest, header.floor)))
+            try body(db, HistoryHeader(db).bounds.newest)
         }
     }
 }

@@ -89,10 +89,9 @@ final class PluginMerger: MergeContext {
     func refill(_ expiry: Expiry?) async throws -> HistoryToken? {
         if let expiry { _ = try await call(.expired(expiry)) }
         // What the plugin reads from now on is as new as this, or newer.
-        let (header, tracked) = try reader.read { db in
-            (try HistoryHeader(db), try EntityCatalog(db).tracked.keys)
+        let (token, tracked) = try reader.read { db in
+            (try HistoryHeader(db).bounds.newest, try EntityCatalog(db).tracked.keys)
         }
-        let token = HistoryToken(store: header.storeID, number: max(header.newest, header.floor))
         let entities = tracked.filter { context.entities?.contains($0) ?? true }.sorted().map(\.text)
         _ = try await call(.refill(entities: entities, through: token))
         let known = try await checkpoint()

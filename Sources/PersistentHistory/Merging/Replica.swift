@@ -83,9 +83,8 @@ final class Replica {
     func prepare() throws -> Bool {
         if isOpen { return false }
         _ = try openFile(isKnown: false)
-        let header = try snapshots.read { try HistoryHeader($0) }
-        let isThere = (header.floor...max(header.newest, header.floor)).contains(position.taken)
-        if position.store == header.storeID, isThere { return false }
+        let bounds = try snapshots.read { try HistoryHeader($0).bounds }
+        if let token, bounds.loss(at: token) == nil { return false }
         _ = try fill()
         return true
     }

@@ -110,7 +110,7 @@ package final class MirrorSource {
             let header = try HistoryHeader(db)
             try tables.follow(db, path)
             guard let schema = tables.schema else { throw HistoryError.notTracked }
-            let end = try endPosition(db, max(header.newest, header.floor))
+            let end = try endPosition(db, header.end)
             let group = Group(
                 store: header.storeID.text,
                 after: StreamPosition(number: 0, fingerprint: nil, schema: "-"), through: end,
@@ -131,7 +131,7 @@ package final class MirrorSource {
             try tables.follow(db, path)
             guard let schema = tables.schema else { throw HistoryError.notTracked }
             return (
-                header.storeID.text, try endPosition(db, max(header.newest, header.floor)), schema
+                header.storeID.text, try endPosition(db, header.end), schema
             )
         }
     }
@@ -174,7 +174,7 @@ package enum SourceLoss: Hashable, Sendable {
             self = .otherStore
             return
         }
-        if position.number > max(header.newest, header.floor) {
+        if position.number > header.end {
             self = .restored
         } else if let fingerprint, let known = position.fingerprint, fingerprint != known {
             self = .diverged
