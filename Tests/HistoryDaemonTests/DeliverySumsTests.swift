@@ -1,9 +1,9 @@
 import Logging
-import PersistentHistory
 import TestSupport
 import Testing
 
 @testable import HistoryDaemon
+@testable import PersistentHistory
 
 /// How deliveries become lines of the log.
 @Suite struct DeliverySumsTests {
@@ -13,10 +13,12 @@ import Testing
         _ number: Int64, of hook: String = "p/h", to consumer: String = "Main", store: String = "a",
         author: String? = "W", entity: String? = "person", calls: Int = 1
     ) -> DeliverySum {
-        let token = HistoryToken(store: StoreID.sample(), number: number)
-        return DeliverySum(
-            hook: hook, store: store, consumers: [consumer], calls: calls, transactions: calls, token: token,
-            author: author, entity: entity)
+        let transaction = HistoryTransaction(
+            token: HistoryToken(store: StoreID.sample(), number: number), author: author, context: nil,
+            processID: nil, timestamp: HistoryTimestamp(milliseconds: 0), changes: [])
+        var deliveries = Deliveries(transaction, entity: entity)
+        (deliveries.calls, deliveries.transactions) = (calls, calls)
+        return DeliverySum(hook: hook, store: store, consumers: [consumer], deliveries: deliveries)
     }
 
     private func makeSums() -> Throttle<String, DeliverySum> {
@@ -56,7 +58,7 @@ import Testing
         _ = sums.add(sum(2), of: "p/h", at: start)
         _ = sums.add(sum(3, to: "Other", store: "b", author: nil, entity: "item"), of: "p/h", at: start)
         let due = try #require(sums.takeAll().first)
-        #expect(due.store == nil && due.author == nil && due.entity == nil)
+        #expect(due.store == nil && due.deliveries.author == nil && due.deliveries.entity == nil)
         #expect(due.consumers == ["Main", "Other"])
         #expect(sums.takeAll().isEmpty)
     }
@@ -74,18 +76,18 @@ import Testing
             now += .milliseconds(Int64.random(in: 0...40, using: &random))
             if let end = due, end <= now, let sum = sums.take("p/h", at: end) {
                 lines.append(end)
-                logged += sum.calls
+                logged += sum.deliveries.calls
                 due = nil
             }
             switch sums.add(sum(number), of: "p/h", at: now) {
             case .log(let sum):
                 lines.append(now)
-                logged += sum.calls
+                logged += sum.deliveries.calls
             case .wait(let end): due = end
             case .nothing: break
             }
         }
-        logged += sums.takeAll().reduce(0) { $0 + $1.calls }
+        logged += sums.takeAll().reduce(0) { $0 + $1.deliveries.calls }
         #expect(logged == 2000, "seed \(seed)")
         #expect(zip(lines, lines.dropFirst()).allSatisfy { $1 - $0 >= .seconds(1) }, "seed \(seed)")
     }

@@ -8,31 +8,12 @@ struct DeliverySum: Sendable, Equatable {
     /// Nil where there were several.
     var store: String?
     var consumers: Set<String>
-    var calls: Int
-    var transactions: Int
-    /// Of the last call.
-    var token: HistoryToken
-    /// Nil where there were several, or the transaction has none.
-    var author: String?
-    var entity: String?
+    var deliveries: Deliveries
 
     mutating func add(_ other: DeliverySum) {
         if store != other.store { store = nil }
         consumers.formUnion(other.consumers)
-        calls += other.calls
-        transactions += other.transactions
-        token = other.token
-        if author != other.author { author = nil }
-        if entity != other.entity { entity = nil }
-    }
-}
-
-extension DeliverySum {
-    init(_ deliveries: Deliveries, of hook: String, to consumer: String, store: String) {
-        self.init(
-            hook: hook, store: store, consumers: [consumer], calls: deliveries.calls,
-            transactions: deliveries.transactions, token: deliveries.token, author: deliveries.author,
-            entity: deliveries.entity)
+        deliveries.add(other.deliveries)
     }
 }
 
@@ -45,7 +26,7 @@ final class DeliveryLog: Sendable {
     init(logger: Logger) { self.logger = logger }
 
     func log(_ deliveries: Deliveries, of hook: String, to consumer: String, store: String) {
-        let sum = DeliverySum(deliveries, of: hook, to: consumer, store: store)
+        let sum = DeliverySum(hook: hook, store: store, consumers: [consumer], deliveries: deliveries)
         if logger.logLevel <= .debug { return write(sum, at: .debug) }
         guard logger.logLevel <= .info else { return }
         Throttle.log(sum, of: hook, in: sums) { self.write($0, at: .info) }
@@ -57,17 +38,15 @@ final class DeliveryLog: Sendable {
     }
 
     private func write(_ sum: DeliverySum, at level: Logger.Level) {
-        var fields: Logger.Metadata = ["hook": "\(sum.hook)", "token": "\(sum.token)"]
+        var fields: Logger.Metadata = ["hook": "\(sum.hook)", "token": "\(sum.deliveries.token)"]
         fields["store"] = sum.store.map { "\($0)" }
         if sum.consumers.count == 1 { fields["consumer"] = sum.consumers.first.map { "\($0)" } }
-        fields["author"] = sum.author.map { "\($0)" }
-        fields["entity"] = sum.entity.map { "\($0)" }
+        fields["author"] = sum.deliveries.author.map { "\($0)" }
+        fields["entity"] = sum.deliveries.entity.map { "\($0)" }
         let receiver =
             sum.consumers.count == 1
             ? "\"\(sum.consumers.first ?? "")\"" : "\(sum.consumers.count, "consumer")"
         logger.log(
-            level: level,
-            "\(Deliveries.sentence(sum.calls, sum.transactions, sum.hook, receiver))",
-            metadata: fields)
+            level: level, "\(sum.deliveries.sentence(of: sum.hook, to: receiver))", metadata: fields)
     }
 }

@@ -6,13 +6,13 @@ public struct Deliveries: Sendable, Equatable {
     public internal(set) var transactions = 0
     /// The token of the last call.
     public internal(set) var token: HistoryToken
-    /// The author of the last transaction.
+    /// The author of the last transaction; of several consumers' deliveries, that of all.
     public internal(set) var author: String?
     /// How long its calls took, where the endpoint measures that.
     package internal(set) var callTimes = DurationHistogram()
     /// How long after its commit each transaction was delivered.
     package internal(set) var delays = DurationHistogram()
-    /// Nil for a merge hook, whose calls have all entities.
+    /// Nil for a merge hook, whose calls have all entities. Of several consumers' deliveries, that of all.
     public internal(set) var entity: String?
 
     init(_ first: HistoryTransaction, entity: String? = nil) {
@@ -37,10 +37,19 @@ public struct Deliveries: Sendable, Equatable {
         entity = last.changes.first?.entity.name
     }
 
-    /// What a log says of calls, of one consumer or of several.
-    package static func sentence(
-        _ calls: Int, _ transactions: Int, _ hook: String, _ receiver: String
-    ) -> String {
+    /// Takes in later ones, of any consumer. An author or an entity that is not the same for all is left out.
+    package mutating func add(_ later: Deliveries) {
+        calls += later.calls
+        transactions += later.transactions
+        token = later.token
+        callTimes.add(later.callTimes)
+        delays.add(later.delays)
+        if author != later.author { author = nil }
+        if entity != later.entity { entity = nil }
+    }
+
+    /// What a log says of them.
+    package func sentence(of hook: String, to receiver: String) -> String {
         "Delivered \(transactions, "transaction") to \"\(hook)\" for \(receiver) in \(calls, "call")."
     }
 

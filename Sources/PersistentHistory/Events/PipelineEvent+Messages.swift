@@ -141,8 +141,7 @@ extension PipelineEvent {
         case .delivered(let consumer, let hook, let deliveries):
             say(
                 .level(.info),
-                Deliveries.sentence(
-                    deliveries.calls, deliveries.transactions, hook, "\"\(consumer)\""),
+                deliveries.sentence(of: hook, to: "\"\(consumer)\""),
                 consumer, hook: hook, author: deliveries.author, entity: deliveries.entity,
                 at: deliveries.token)
         case .hookFailed(let consumer, let hook, let failure, let token, let attempt, let delay):
