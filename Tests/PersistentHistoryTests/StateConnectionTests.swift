@@ -63,8 +63,8 @@ import Testing
         }
         #expect(try positionWithoutLog(state) == nil)
         // What was notified before the end is still worked off.
-        state.logHasGrown.end()
-        await state.keepLogShort()
+        state.connection.logHasGrown.end()
+        await state.connection.keepLogShort()
         #expect(try positionWithoutLog(state) == saved)
         try state.close()
     }

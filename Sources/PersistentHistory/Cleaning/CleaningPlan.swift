@@ -98,7 +98,7 @@ extension CleaningPlan {
             }
         }
         // What is deleted from the store because of these checkpoints must not outlive them.
-        try state.syncToDisk()
+        try state.connection.syncToDisk()
         try self.init(holders, newest: newest, maximumDuration: store.maximumDuration, force: force) {
             try store.young(through: $0, source)
         }

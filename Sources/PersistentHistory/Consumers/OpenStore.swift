@@ -75,7 +75,7 @@ struct OpenStore: Sendable {
         reporter.report(.storeOpened(newest: try source.newestToken()))
 
         let oldest = try source.oldestToken()
-        if state.isNew, oldest.number > 0 {
+        if state.connection.isNew, oldest.number > 0 {
             reporter.report(.stateBegan(path: state.path, oldest: oldest))
         }
         for consumer in try state.keepOnly(store.mustHaveHad) {

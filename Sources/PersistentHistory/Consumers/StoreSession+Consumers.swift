@@ -59,7 +59,8 @@ extension StoreSession {
 
     /// A damaged state is created again, no matter which part has found the damage.
     func endWhenDamaged() async {
-        for await _ in opened.state.damaged { end(opened.state.damage) }
+        let connection = opened.state.connection
+        for await _ in connection.damaged { end(connection.damage) }
     }
 
     /// A full disk delays no consumer here: what is not saved is only fetched again after a crash.

@@ -6,7 +6,7 @@ extension StoreSession {
     nonisolated var store: ServedStore { opened.store }
 
     func positions(_ clients: [FeedID: Int32]) throws -> StoreControl.Positions {
-        try state.checkIsThere()
+        try state.connection.checkIsThere()
         return StoreControl.Positions(
             bounds: try source.bounds(), cursors: try state.cursors.all(), feeds: try feedStandings(clients),
             working: Set(runners.filter { !$0.value.isIdle }.keys), deadLetters: try state.deadLetters.counts())

@@ -130,7 +130,7 @@ actor StoreSession {
             }
             if !isSingleRun { group.addTask { await onPool { await opened.cleaning.run() } } }
             group.addTask { await self.saveCursors() }
-            group.addTask { await onPool { await opened.state.keepLogShort() } }
+            group.addTask { await onPool { await opened.state.connection.keepLogShort() } }
             group.addTask { await self.endWhenDamaged() }
             begin()
             await withCheckedContinuation { continuation in
@@ -143,8 +143,8 @@ actor StoreSession {
             migrationTimer?.cancel()
             errands.end()
             opened.state.cursors.hasUnsaved.end()
-            opened.state.damaged.end()
-            opened.state.logHasGrown.end()
+            opened.state.connection.damaged.end()
+            opened.state.connection.logHasGrown.end()
             // A single run cleans afterwards.
             if !isSingleRun { opened.ending.signal() }
             opened.cleaning.wakeUp.notify()

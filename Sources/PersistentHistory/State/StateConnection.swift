@@ -134,9 +134,22 @@ final class StateConnection: Sendable {
         }
     }
 
-    /// See `StateDatabase.syncToDisk`. A checkpoint would prove nothing: SQLite answers that it is done, without any
-    /// sync, where a reader keeps the log from being moved. So the log itself is synced, by a connection of its own: who
-    /// saves does not wait for the disk.
+    /// Moves what is in the write-ahead log into the database, again and again. It waits for the disk: nothing for
+    /// the loop.
+    func keepLogShort() async {
+        for await _ in logHasGrown {
+            do { try moveLogIntoDatabase() } catch {
+                // Nothing is lost: the log keeps it, and the next turn tries again. What hinders saving itself is
+                // thrown where something is saved.
+            }
+        }
+    }
+
+    /// Makes what was saved until now survive a power failure: with `synchronous=NORMAL`, SQLite does not sync the
+    /// write-ahead log at a commit (https://www.sqlite.org/pragma.html#pragma_synchronous).
+    ///
+    /// A checkpoint would prove nothing: SQLite answers that it is done, without any sync, where a reader keeps the log
+    /// from being moved. So the log itself is synced, by a connection of its own: who saves does not wait for the disk.
     func syncToDisk() throws {
         do {
             guard FileID(of: path) == file else { throw removed }
@@ -174,7 +187,8 @@ final class StateConnection: Sendable {
         return try Self.open(path)
     }
 
-    /// - Throws: `HistoryError` with `.stateUnusable`. A connection that is open would write on, for nothing.
+    /// - Throws: `HistoryError` with `.stateUnusable` if the file was removed or replaced: a connection that is open
+    ///   would write on for nothing, and after a restart consumers would start over.
     func checkIsThere() throws { if FileID(of: path) != file { throw removed } }
 
     private var removed: HistoryError {

@@ -3,23 +3,16 @@ import GRDB
 /// What the daemon knows about one store that is not in the store itself: one SQLite database
 /// in the state folder, named after the store's id, so that a store that is moved keeps its state.
 package final class StateDatabase: Sendable {
-    private let connection: StateConnection
+    let connection: StateConnection
     let cursors: CursorStore
     let feeds: FeedStore
     let replicas: ReplicaStore
     let deadLetters: DeadLetterStore
 
     var path: String { connection.path }
-    /// Whether the file was created now.
-    var isNew: Bool { connection.isNew }
     var clock: HistoryClock { connection.clock }
     /// How long the store has been served in all, by a monotonic clock.
     var served: Duration { connection.served }
-    /// Is notified when the file is found to be damaged, whichever part uses it.
-    var damaged: WakeUpSignal { connection.damaged }
-    var damage: HistoryError? { connection.damage }
-    /// Is notified when it is time for `moveLogIntoDatabase`.
-    var logHasGrown: WakeUpSignal { connection.logHasGrown }
 
     /// The path of a store's state.
     static func path(folder: String, store: StoreID) -> String { "\(folder)/\(store).sqlite" }
@@ -40,27 +33,8 @@ package final class StateDatabase: Sendable {
         deadLetters = DeadLetterStore(connection: connection)
     }
 
-    /// - Throws: `HistoryError` with `.stateUnusable` if the file was removed or replaced: after a restart, consumers
-    ///   would start over.
-    func checkIsThere() throws { try connection.checkIsThere() }
-
     /// Ends the connection. It may be used on: the next access opens it again.
     func close() throws { try connection.close() }
-
-    /// Makes what was saved until now survive a power failure: with `synchronous=NORMAL`, SQLite does not sync the
-    /// write-ahead log at a commit (https://www.sqlite.org/pragma.html#pragma_synchronous).
-    func syncToDisk() throws { try connection.syncToDisk() }
-
-    /// Moves what is in the write-ahead log into the database, again and again. It waits for the disk: nothing for
-    /// the loop.
-    func keepLogShort() async {
-        for await _ in connection.logHasGrown {
-            do { try connection.moveLogIntoDatabase() } catch {
-                // Nothing is lost: the log keeps it, and the next turn tries again. What hinders saving itself is
-                // thrown where something is saved.
-            }
-        }
-    }
 
     // MARK: Consumers
 
