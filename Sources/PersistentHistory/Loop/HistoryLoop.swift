@@ -73,7 +73,7 @@ package final class HistoryLoop: Sendable {
         /// By a number that is never used again, so that a late event does not reach the next
         /// descriptor that the kernel gives the same number.
         var descriptors: [UInt64: (handler: Handler, place: LoopPlace)] = [:]
-        var lastKey = Key.first
+        var lastKey = LoopSelector.lastOwnKey
         /// The thread sleeps, or is about to, and is to be woken for a job or an earlier timer.
         var isAsleep = false
         var stalls = (count: 0, longest: Duration.zero)
@@ -87,36 +87,10 @@ package final class HistoryLoop: Sendable {
         }
     }
 
-    private enum Key {
-        static let wakeUp: UInt64 = 0
-        static let timer: UInt64 = 1
-        static let first: UInt64 = 2
-    }
-
-    private let epoll: Int32
-    private let wakeUp: Int32
-    private let timer: Int32
+    private let selector: LoopSelector
     private let state = Locked(State())
 
-    private init() throws(SystemError) {
-        epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
-        if epoll < 0 { throw SystemError(call: "epoll_create1", number: errno) }
-        wakeUp = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
-        if wakeUp < 0 { throw SystemError(call: "eventfd", number: errno) }
-        timer = timerfd_create(CLOCK_BOOTTIME, Int32(TFD_CLOEXEC | TFD_NONBLOCK))
-        if timer < 0 { throw SystemError(call: "timerfd_create", number: errno) }
-        try add(wakeUp, EPOLLIN, as: Key.wakeUp)
-        try add(timer, EPOLLIN, as: Key.timer)
-    }
-
-    private func add(_ descriptor: Int32, _ events: EPOLL_EVENTS, as key: UInt64) throws(SystemError) {
-        // Edge-triggered: wake-ups need not be read, and descriptors that do not wait need not be unregistered.
-        var event = epoll_event(
-            events: events.rawValue | EPOLLET.rawValue, data: epoll_data_t(u64: key))
-        guard epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event) == 0 else {
-            throw SystemError(call: "epoll_ctl", number: errno)
-        }
-    }
+    private init() throws(SystemError) { selector = try LoopSelector() }
 
     // MARK: Tasks
 
@@ -143,13 +117,7 @@ package final class HistoryLoop: Sendable {
             state.jobs.append(job)
             return state.isAsleep.take()
         }
-        if wakes { wake() }
-    }
-
-    private func wake() {
-        var one: UInt64 = 1
-        // Can fail only if it has not been read for 2^64 times.
-        _ = write(wakeUp, &one, 8)
+        if wakes { selector.wake() }
     }
 
     // MARK: Descriptors
@@ -165,14 +133,8 @@ package final class HistoryLoop: Sendable {
             state.descriptors[state.lastKey] = (handler, place)
             return state.lastKey
         }
-        let events: EPOLL_EVENTS =
-            switch interest {
-            case .reading: EPOLLIN
-            case .writing: EPOLLOUT
-            case .exceptions: EPOLLPRI
-            }
         do throws(SystemError) {
-            try add(descriptor, events, as: key)
+            try selector.add(descriptor, for: interest, as: key)
         } catch {
             unregister(key)
             throw error
@@ -186,7 +148,7 @@ package final class HistoryLoop: Sendable {
     // MARK: Time
 
     func sleep(for duration: Duration) async throws(CancellationError) {
-        let deadline = Self.now + duration.nanoseconds
+        let deadline = LoopSelector.now + duration.nanoseconds
         let key = state.withLock { $0.timers.newKey() }
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -195,7 +157,7 @@ package final class HistoryLoop: Sendable {
                     return (false, state.addTimer(.task(continuation), key, at: deadline))
                 }
                 if isOver { continuation.resume() }
-                if wakes { wake() }
+                if wakes { selector.wake() }
             }
         } onCancel: {
             if case .task(let continuation) = state.withLock({ $0.timers.remove(key) }) {
@@ -209,24 +171,17 @@ package final class HistoryLoop: Sendable {
     package func schedule(
         after duration: Duration, file: StaticString = #fileID, line: UInt = #line, _ handler: @escaping Handler
     ) -> LoopTimer {
-        let deadline = Self.now + duration.nanoseconds
+        let deadline = LoopSelector.now + duration.nanoseconds
         let (key, wakes) = state.withLock { state in
             let key = state.timers.newKey()
             let sleeper = Sleeper.handler(handler, LoopPlace(file: file, line: line))
             return (key, state.addTimer(sleeper, key, at: deadline))
         }
-        if wakes { wake() }
+        if wakes { selector.wake() }
         return LoopTimer(loop: self, key: key)
     }
 
     func cancel(_ key: UInt64) { _ = state.withLock { $0.timers.remove(key) } }
-
-    private static var now: Int64 {
-        var time = timespec()
-        // The clock that continues while the machine is suspended.
-        clock_gettime(CLOCK_BOOTTIME, &time)
-        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
-    }
 
     // MARK: Stalls
 
@@ -254,7 +209,7 @@ package final class HistoryLoop: Sendable {
     private static let rounds = 8
 
     private func run(until end: Locked<Result<Void, any Error>?>?) {
-        var events = [epoll_event](repeating: epoll_event(), count: 64)
+        var events = LoopSelector.Events()
         var jobs: [Job] = []
         pthread_setspecific(Self.ownThread, Unmanaged.passUnretained(self).toOpaque())
         var armed = Int64.max
@@ -274,13 +229,13 @@ package final class HistoryLoop: Sendable {
                 state.isAsleep = state.jobs.isEmpty
                 return (state.isAsleep, state.timers.earliest)
             }
-            if let deadline, deadline != armed { arm(deadline) }
+            if let deadline, deadline != armed { selector.arm(deadline) }
             armed = deadline ?? armed
-            let count = epoll_wait(epoll, &events, Int32(events.count), sleeps ? -1 : 0)
+            selector.wait(&events, sleeps: sleeps)
             detector.wokeUp()
             let due = state.withLock { state in
                 state.isAsleep = false
-                return deadline == nil ? [] : state.timers.takeDue(at: Self.now)
+                return deadline == nil ? [] : state.timers.takeDue(at: LoopSelector.now)
             }
             for sleeper in due {
                 switch sleeper {
@@ -292,11 +247,10 @@ package final class HistoryLoop: Sendable {
                     ended(place)
                 }
             }
-            // Less than nothing if a signal disturbed the wait.
-            for event in events.prefix(max(0, Int(count))) {
-                switch event.data.u64 {
-                case Key.wakeUp: break
-                case Key.timer: armed = .max
+            for key in events.ready {
+                switch key {
+                case LoopSelector.wakeUpKey: break
+                case LoopSelector.timerKey: armed = .max
                 case let key:
                     guard let (handler, place) = state.withLock({ $0.descriptors[key] }) else { break }
                     call(handler)
@@ -322,14 +276,6 @@ package final class HistoryLoop: Sendable {
     /// The compiler cannot see that; this is how the standard library's `MainActor.assumeIsolated` says it.
     private func call(_ handler: @escaping Handler) {
         unsafeBitCast(handler, to: (@Sendable () -> Void).self)()
-    }
-
-    private func arm(_ deadline: Int64) {
-        var setting = itimerspec()
-        setting.it_value.tv_sec = Int(deadline / 1_000_000_000)
-        setting.it_value.tv_nsec = Int(deadline % 1_000_000_000)
-        // Can fail only for times that are none.
-        timerfd_settime(timer, Int32(TFD_TIMER_ABSTIME), &setting, nil)
     }
 }
 

@@ -32,7 +32,7 @@ public final class StoreObserver: Sendable {
     private let wakeUps = Locked(0)
     private let isStopped = Locked(false)
     /// Wakes the thread for a stop.
-    private let bell: Int32
+    private let stopEvent: Int32
     /// Whether it heeds that something was mounted or unmounted.
     private let heedsMounts: Bool
 
@@ -44,8 +44,8 @@ public final class StoreObserver: Sendable {
     /// - Parameter heedsMounts: not in tests of what inotify tells, which a mount elsewhere would help.
     init(inotify: Inotify, heedsMounts: Bool = true) throws(ObserverError) {
         self.inotify = inotify
-        bell = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
-        if bell < 0 { throw .failed(to: "make an event descriptor", errno) }
+        stopEvent = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
+        if stopEvent < 0 { throw .failed(to: "make an event descriptor", errno) }
         watches = StoreWatches(inotify: inotify)
         self.heedsMounts = heedsMounts
     }
@@ -53,7 +53,7 @@ public final class StoreObserver: Sendable {
     deinit {
         // If the observer was never run, nothing else ends them.
         for signals in watches.signals { signals.end() }
-        close(bell)
+        close(stopEvent)
     }
 
     /// Begins to watch a store, which need not exist yet, nor its folder.
@@ -103,8 +103,8 @@ public final class StoreObserver: Sendable {
     public func stop() {
         isStopped.withLock { $0 = true }
         var one: UInt64 = 1
-        // Can fail only if it has been rung already.
-        _ = write(bell, &one, 8)
+        // Can fail only if it has been written already.
+        _ = write(stopEvent, &one, 8)
     }
 
     /// How often it woke, and how many watches there are.
@@ -152,7 +152,7 @@ extension StoreObserver {
             // A negative number is passed over.
             var files = [
                 pollfd(fd: inotify.number, events: Int16(POLLIN), revents: 0),
-                pollfd(fd: bell, events: Int16(POLLIN), revents: 0),
+                pollfd(fd: stopEvent, events: Int16(POLLIN), revents: 0),
                 pollfd(fd: mounts, events: Int16(POLLPRI), revents: 0),
             ]
             // Less than nothing if a signal disturbed the wait.
