@@ -115,7 +115,7 @@ struct PluginContextTests {
 
     @Test(
         "Killed at random instants, plugin and daemon, each transaction counts exactly once",
-        arguments: 1...3 as ClosedRange<UInt64>)
+        arguments: 1...2 as ClosedRange<UInt64>)
     func killed(_ number: UInt64) async throws {
         var seed = Seed(number)
         try await withWorkbench { bench in
@@ -127,7 +127,7 @@ struct PluginContextTests {
                 try await bench.startPython(Self.writer(seed: number + 100, author: "Importer")),
             ]
             var kills = (daemon: 0, plugin: 0)
-            for number in 0..<16 {
+            for number in 0..<9 {
                 // Amid the calls, or after one.
                 let calls = bench.contextCalls().count
                 try await eventually(
@@ -156,7 +156,7 @@ struct PluginContextTests {
             let filled = bench.contextCalls().filter { $0.hasPrefix("refill") }.count
             #expect(filled == 1, "\(seed)")
             let tokens = try await bench.tokens()
-            #expect(tokens.count > 100 && taken.wholeLines.count == tokens.count, "\(seed)")
+            #expect(tokens.count > 50 && taken.wholeLines.count == tokens.count, "\(seed)")
             #expect(taken.wholeLines == tokens, "\(seed) \(bench.contextCalls().prefix(5))")
         }
     }

@@ -13,7 +13,7 @@ struct TortureTests {
                 .appending(path: "../Torture/torture.py").standardized.path
             let seed = Int.random(in: 0..<1_000_000)
             let run = try bench.start(
-                [Products.python, script, Products.historyd, library, "12", "\(seed)"], "torture",
+                [Products.python, script, Products.historyd, library, "6", "\(seed)"], "torture",
                 environment: ["TMPDIR": bench.folder.path])
             let ending = try await run.end(within: .seconds(600))
             print(run.output)

@@ -8,9 +8,9 @@ import Testing
 /// `make test-differential SEED=… CASES=…` runs other cases, and as many as one likes.
 @Suite struct DifferentialTests {
     private static let firstSeed = number("HISTORYD_DIFFERENTIAL_SEED") ?? 1
-    private static let cases = number("HISTORYD_DIFFERENTIAL_CASES") ?? 100
+    private static let cases = number("HISTORYD_DIFFERENTIAL_CASES") ?? 50
     /// Cases that one test runs, one after the other.
-    private static let share: UInt64 = 25
+    private static let share: UInt64 = 10
 
     private static func number(_ name: String) -> UInt64? {
         getenv(name).flatMap { UInt64(String(cString: $0)) }

@@ -13,7 +13,7 @@ import Testing
 
     @Test(
         "Nothing is deleted that somebody live has not had, nothing kept that all have had, and expiry is told",
-        arguments: [1, 2, 3] + [UInt64.random(in: 4...1_000_000)])
+        arguments: [1] + [UInt64.random(in: 4...1_000_000)])
     func gatekeeper(_ number: UInt64) async throws {
         var seed = Seed(number)
         print("gatekeeper: \(seed)")

@@ -8,7 +8,7 @@ import Testing
 /// What is delivered of a large transaction in parts is what the whole has.
 @Suite(.timeLimit(.minutes(10))) struct LargeTransactionTests {
     // With the last of the fixed ones, merge hooks once had a call again that had grown.
-    private static let seeds = [1, 2, 3, 432_670] + [UInt64.random(in: 4...1_000_000)]
+    private static let seeds = [432_670] + [UInt64.random(in: 4...1_000_000)]
 
     private static func store() throws -> GatekeeperStore {
         let store = try GatekeeperStore(

@@ -111,7 +111,7 @@ import Testing
 
     // MARK: Ways
 
-    private static let seeds = (0..<8).map { _ in UInt64.random(in: 0...UInt64.max) }
+    private static let seeds = (0..<4).map { _ in UInt64.random(in: 0...UInt64.max) }
 
     /// With keys of every kind, where nothing else is unique.
     private static let plain = [

@@ -20,7 +20,7 @@ import Testing
         ALTER TABLE new RENAME TO %;
         """
 
-    @Test(arguments: (0..<24).map { _ in UInt64.random(in: 0 ... .max) })
+    @Test(arguments: (0..<10).map { _ in UInt64.random(in: 0 ... .max) })
     func everyChangeOrANotice(_ seed: UInt64) async throws {
         var dice = Seed(seed)
         let store = try GatekeeperStore()
