@@ -57,7 +57,7 @@ public struct Feed: AsyncSequence, Sendable {
     /// If the store was replaced or restored since, the token has no meaning any more. That is not an error: the
     /// next item, `.expired`, says what to do.
     ///
-    /// - Throws: ``FeedError`` if the daemon refuses or this user may not use its socket, `CancellationError`.
+    /// - Throws: `HistoryError` if the daemon refuses or this user may not use its socket, `CancellationError`.
     public func acknowledge(_ token: HistoryToken) async throws {
         acknowledged.withLock { $0 = token }
         try await send(token)
@@ -114,7 +114,7 @@ public struct Feed: AsyncSequence, Sendable {
         /// Waits for the next item.
         ///
         /// - Returns: Nil when the task is cancelled.
-        /// - Throws: ``FeedError`` if there is no such feed (any more) or this user may not use the daemon's
+        /// - Throws: `HistoryError` if there is no such feed (any more) or this user may not use the daemon's
         ///   socket.
         public mutating func next(isolation actor: isolated (any Actor)?) async throws -> FeedItem? {
             let item = try await items.next(isolation: actor)

@@ -25,8 +25,8 @@ struct ReconnectPause {
         case let error as ControlClient.Unreachable where !error.isForbidden: report(error.description)
         case let error as ControlClient.Unanswered: report(error.description)
         case let error as ControlError where error.passes: report(error.description)
-        case let error as ControlError: throw FeedError(error)
-        case let error as ControlClient.Unreachable: throw FeedError(.notPermitted, error.description)
+        case let error as ControlError: throw HistoryError(error)
+        case let error as ControlClient.Unreachable: throw HistoryError(.notPermitted, error.description)
         default: throw error
         }
         // Another daemon may answer now.

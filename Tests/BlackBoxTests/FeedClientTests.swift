@@ -243,9 +243,9 @@ struct FeedClientTests {
             #expect(try await items.next()?.token?.number == 1)
 
             let unknown = Feed(consumer: "MainApp", context: "nothing", socketPath: bench.controlSocket)
-            let refused = await #expect(throws: FeedError.self) { for try await _ in unknown {} }
+            let refused = await #expect(throws: HistoryError.self) { for try await _ in unknown {} }
             #expect(refused?.code == .unknownContext && refused?.message.contains("nothing") == true)
-            await #expect(throws: FeedError.self) { try await unknown.acknowledge(replaced.after) }
+            await #expect(throws: HistoryError.self) { try await unknown.acknowledge(replaced.after) }
             try await daemon.stop()
         }
     }
