@@ -12,7 +12,7 @@ import Testing
     private static let store = StoreID.sample()
 
     /// With everything in it that there is a metric for.
-    static func source(store name: String = "contacts") -> MetricsSource {
+    static func source(store name: String = "contacts") -> MetricsReport {
         var status = RuntimeStatus()
         let token = HistoryToken(store: store, number: 42)
         var deliveries = RuntimeStatus.Consumer()
@@ -43,13 +43,13 @@ import Testing
             version: "1.0", processID: 1, startedAt: "", summary: "", configuration: "", logLevel: "info",
             hooks: 1, stores: [stored])
         report.plugins = [PluginReport(name: "p", state: .running, failures: 0)]
-        return MetricsSource(
+        return MetricsReport(
             report: report, status: status, hooks: ["p/h"], startedAt: start, configuredAt: start,
             droppedLines: 1, loopStalls: (2, .milliseconds(1500)), now: start, historySizes: [name: 3000],
             size: { $0 == "/s" ? 4096 : nil })
     }
 
-    private func lines(_ source: MetricsSource = source()) -> [Substring] {
+    private func lines(_ source: MetricsReport = source()) -> [Substring] {
         String(decoding: source.text(), as: UTF8.self).split(separator: "\n")
     }
 

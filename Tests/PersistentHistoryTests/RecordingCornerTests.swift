@@ -170,7 +170,7 @@ import Testing
                             return 0
                         }, count)
                     defer { sqlite3_progress_handler(db.sqliteConnection, 0, nil, nil) }
-                    let plan = try Plan(db, entities: [:], all: true)
+                    let plan = try TrackingPlan(db, entities: [:], all: true)
                     #expect(plan.isEmpty)
                 }
                 return count

@@ -11,7 +11,7 @@ extension ControlHandler {
             // One that is not open, or locked at the moment, has none.
             (store.name, try? await store.control.historySize())
         }
-        return MetricsSource(
+        return MetricsReport(
             report: report, status: dependencies.status.read { $0 },
             hooks: await engine.catalog.hooks.map(\.fullName), startedAt: startedAt,
             configuredAt: configuredAt.withLock { $0 }, droppedLines: JournalWriter.shared.droppedInAll,

@@ -2,7 +2,7 @@ import HistoryControl
 import PersistentHistory
 
 /// What the metrics are made of.
-struct MetricsSource {
+struct MetricsReport {
     let report: DaemonReport
     let status: RuntimeStatus
     let hooks: [String]
@@ -17,7 +17,7 @@ struct MetricsSource {
     let size: (String) -> Int64?
 }
 
-extension MetricsSource {
+extension MetricsReport {
     /// All metrics. This is the only list of them: the page about monitoring, the alert rules and the dashboard are
     /// checked against it.
     ///

@@ -45,10 +45,10 @@ extension TriggerWriter {
     }
 
     /// The same of a row that is about to be replaced.
-    func announce(_ rivals: [Rival], sparing own: String? = nil) -> [String] {
+    func announce(_ conflicts: [Conflict], sparing own: String? = nil) -> [String] {
         guard table.mayLoseActions else { return [] }
         let notSelf = own.map { " AND NOT (\(key(row)) IS \(key($0)))" } ?? ""
-        return rivals.map {
+        return conflicts.map {
             record(
                 "SELECT \(values(.update, key(row), "0")) FROM \(tableAsRow) WHERE \($0.condition)\(notSelf)")
         }

@@ -45,10 +45,10 @@ extension TriggerWriter {
 
     func knownRowsTriggers() -> [(name: String, sql: String)] {
         if comparesAllRows { return comparingTriggers() }
-        let replaced = "\(identity) IN (\(([identities("NEW")] + conflicts).joined(separator: " UNION ALL ")))"
+        let unions = ([identities("NEW")] + conflictingKnownRows).joined(separator: " UNION ALL ")
+        let replaced = "\(identity) IN (\(unions))"
         let isTaken = "(\(isSame("NEW")) AND NOT \(isSame("OLD")))"
-        let touched =
-            "\(identity) IN (\(([identities("OLD"), identities("NEW")] + conflicts).joined(separator: " UNION ALL ")))"
+        let touched = "\(identity) IN (\(identities("OLD")) UNION ALL \(unions))"
         return [
             trigger(
                 "insert", "AFTER INSERT", when: nil,
@@ -151,7 +151,7 @@ extension TriggerWriter {
     }
 
     /// The known rows that a unique index would not allow beside the new one.
-    private var conflicts: [String] {
+    private var conflictingKnownRows: [String] {
         indexed.enumerated().map { number, uniqueness in
             // A + keeps the column's affinity away from what is known, so that the index serves. As a row value the
             // new row is named once, however many columns the index has.

@@ -68,7 +68,7 @@ package final class Migration {
         let chosen =
             try entities.map { try Tracking.choose($0, from: catalog) } ?? Array(catalog.tracked.values)
         for entity in chosen {
-            try Plan.removeObjects(of: entity, schema, db)
+            try TrackingPlan.removeObjects(of: entity, schema, db)
             let name = "\(RecordingFormat.prefix)\(entity.shape)_\(followingRole)"
             try db.execute(
                 sql:
@@ -109,10 +109,10 @@ package final class Migration {
 
     private func putBack(_ db: Database) throws -> Tracking.Outcome {
         let isComplete = try Self.dataVersion(db) == dataVersion
-        let plan = try Plan(db, entities: [:], all: false)
+        let plan = try TrackingPlan(db, entities: [:], all: false)
         let replacements = replaced.replacements(of: plan.dropped, in: plan.schema)
         if replacements.isEmpty { return try plan.carryOut(db, isComplete: isComplete) }
-        return try Plan(db, entities: replacements, all: false).carryOut(db, isComplete: isComplete)
+        return try TrackingPlan(db, entities: replacements, all: false).carryOut(db, isComplete: isComplete)
     }
 }
 

@@ -57,7 +57,7 @@ public enum Tracking {
         expectsChange: Bool = false, timeout: Duration
     ) throws -> Updated {
         let update = Update(path: path) { db in
-            try Plan(db, entities: entities, all: all, leavesOutUnfit: leavesOutUnfit)
+            try TrackingPlan(db, entities: entities, all: all, leavesOutUnfit: leavesOutUnfit)
         }
         if expectsChange {
             do {
@@ -80,11 +80,11 @@ public enum Tracking {
     /// The way from a plan to the tracking that it asks for.
     private struct Update {
         let path: String
-        let plan: (Database) throws -> Plan
+        let plan: (Database) throws -> TrackingPlan
 
         struct Seen {
             let file: FileID?
-            let plan: Plan
+            let plan: TrackingPlan
             let schemaVersion: Int64
 
             /// Where nothing is to be done.

@@ -1,6 +1,6 @@
 import GRDB
 
-extension Plan {
+extension TrackingPlan {
     /// - Parameter isComplete: Whether it is known that nothing was changed while triggers were missing.
     func carryOut(_ db: Database, isComplete: Bool = false) throws -> Tracking.Outcome {
         var outcome = Tracking.Outcome(doubts: doubts, unfit: unfit.mapValues { "\($0)" })

@@ -1,7 +1,7 @@
 import GRDB
 
 /// What must be changed so that the store's triggers are as asked for.
-struct Plan {
+struct TrackingPlan {
     struct Step {
         let table: TableSchema
         let current: Entity?

@@ -36,7 +36,7 @@ struct TriggerWriter {
         var triggers = [
             trigger(
                 "insert", "AFTER INSERT", when: nil,
-                !rivals.isEmpty && !mustForgetNotes
+                !conflicts.isEmpty && !mustForgetNotes
                     // One statement is cheaper than two, and this one runs for each row.
                     ? [record("\(replacedRows()) UNION ALL SELECT \(values(.insert, keyOfNew, "NULL"))")]
                     : recordConflicts() + [record(.insert, keyOfNew, "NULL")]),
@@ -59,17 +59,17 @@ struct TriggerWriter {
                         ? recordConflicts(tookPlaceOfKey: false, whileUpdating: key("OLD")) : [])
                     + [record(.delete, key("OLD"), tombstone("OLD"))] + recordReturned()),
         ]
-        let rivals = rivals
-        if !rivals.isEmpty {
+        let conflicts = conflicts
+        if !conflicts.isEmpty {
             triggers += [
                 trigger(
                     "before_insert", "BEFORE INSERT",
-                    when: "(" + rivals.map(\.exists).joined(separator: " OR ") + ")",
-                    note(rivals) + announce(rivals)),
+                    when: "(" + conflicts.map(\.exists).joined(separator: " OR ") + ")",
+                    note(conflicts) + announce(conflicts)),
                 trigger(
                     "before_update", "BEFORE UPDATE" + of(namesThatConflict),
-                    when: "(" + rivals.map(\.existsForUpdate).joined(separator: " OR ") + ")",
-                    note(rivals, sparing: "OLD") + announce(rivals, sparing: "OLD")),
+                    when: "(" + conflicts.map(\.existsForUpdate).joined(separator: " OR ") + ")",
+                    note(conflicts, sparing: "OLD") + announce(conflicts, sparing: "OLD")),
             ]
             if table.refersToItself {
                 // What a changed key or a delete does to the rows that refer to it comes before it is

@@ -26,7 +26,7 @@ extension Tracking {
                 let catalog = try EntityCatalog(db)
                 let chosen = try choose(entities, from: catalog)
                 let schema = try StoreSchema(db)
-                for entity in chosen { try Plan.removeTriggers(entity, schema, db) }
+                for entity in chosen { try TrackingPlan.removeTriggers(entity, schema, db) }
                 if purging { try purge(Set(names: chosen.map(\.name)), catalog, db) }
                 return chosen.map(\.name).sorted { $0.precedes($1) }
             }

@@ -1,7 +1,7 @@
 /// The rows in the way of one that is written: noted before, and recorded as deleted if they are gone after.
 extension TriggerWriter {
     /// One constraint's view of the rows that stand in the way of NEW.
-    struct Rival {
+    struct Conflict {
         let condition: String
         let exists: String
         let existsForUpdate: String
@@ -14,21 +14,21 @@ extension TriggerWriter {
 
     var tableAsRow: String { "\(SQLText.name(table.name)) AS \(row)" }
 
-    var rivals: [Rival] {
-        var rivals: [Rival] = []
+    var conflicts: [Conflict] {
+        var conflicts: [Conflict] = []
         if table.rowid != nil {
             let (old, new) = (rowid("OLD"), rowid("NEW"))
-            rivals.append(rival("\(rowid(row)) = \(new)", changed: "\(new) IS NOT \(old)"))
+            conflicts.append(conflict("\(rowid(row)) = \(new)", changed: "\(new) IS NOT \(old)"))
         }
         for uniqueness in table.uniqueness {
-            rivals.append(rival(condition(uniqueness), changed: changed(uniqueness)))
+            conflicts.append(conflict(condition(uniqueness), changed: changed(uniqueness)))
         }
-        return rivals
+        return conflicts
     }
 
-    func rival(_ condition: String, changed: String) -> Rival {
+    func conflict(_ condition: String, changed: String) -> Conflict {
         let exists = "EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(condition))"
-        return Rival(condition: condition, exists: exists, existsForUpdate: "((\(changed)) AND \(exists))")
+        return Conflict(condition: condition, exists: exists, existsForUpdate: "((\(changed)) AND \(exists))")
     }
 
     func condition(_ uniqueness: Uniqueness) -> String {
@@ -58,12 +58,12 @@ extension TriggerWriter {
     }
 
     /// Notes the rows in the way, in place of those noted for the row before this one.
-    func note(_ rivals: [Rival], sparing own: String? = nil) -> [String] {
+    func note(_ conflicts: [Conflict], sparing own: String? = nil) -> [String] {
         let notSelf = own.map { " AND NOT (\(key(row)) IS \(key($0)))" } ?? ""
         let locators = locators(of: row)
         let empty = Array(repeating: "NULL", count: 4 - locators.count)
         let at = mayNest ? now : "NULL"
-        let rows = rivals.map { each in
+        let rows = conflicts.map { each in
             "SELECT \(entity.shape), \(key(row)), \(tombstone(row)), \(at), \(own.map(key) ?? "NULL"), "
                 + "\((locators + empty).joined(separator: ", ")) FROM \(tableAsRow) WHERE \(each.condition)\(notSelf)"
         }
@@ -134,7 +134,7 @@ extension TriggerWriter {
     ///
     /// Both statements cost little where nothing was noted: they run for each row.
     func recordConflicts(tookPlaceOfKey: Bool = true, whileUpdating updated: String? = nil) -> [String] {
-        guard !rivals.isEmpty else { return [] }
+        guard !conflicts.isEmpty else { return [] }
         let settled = record(replacedRows(tookPlaceOfKey: tookPlaceOfKey, whileUpdating: updated))
         if !mustForgetNotes { return [settled] }
         guard mayNest else { return [settled, "DELETE FROM historyd_conflict WHERE \(ofThisShape)"] }
@@ -160,7 +160,7 @@ extension TriggerWriter {
 
     /// A row whose delete is recorded must not be recorded again as replaced.
     func forget(_ key: String) -> [String] {
-        rivals.isEmpty ? [] : ["DELETE FROM historyd_conflict WHERE \(ofThisShape) AND object IS \(key)"]
+        conflicts.isEmpty ? [] : ["DELETE FROM historyd_conflict WHERE \(ofThisShape) AND object IS \(key)"]
     }
 }
 
