@@ -1,0 +1,39 @@
+internal import CLinux
+internal import Glibc
+
+/// Starts a thread, which is never joined.
+///
+/// - Returns: 0, or an errno.
+package func startThread(_ body: @escaping @Sendable () -> Void) -> Int32 {
+    start(ThreadMain(body: body))
+}
+
+private final class ThreadMain: Sendable {
+    let body: @Sendable () -> Void
+
+    init(body: @escaping @Sendable () -> Void) {
+        self.body = body
+    }
+}
+
+/// Signals are for other threads: the new one inherits a mask that blocks all of them.
+private func start(_ main: ThreadMain) -> Int32 {
+    var all = sigset_t()
+    var earlier = sigset_t()
+    sigfillset(&all)
+    // What a thread does to itself finds its handler: while they are blocked, such a signal ends the process.
+    for signal in [SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP] { sigdelset(&all, signal) }
+    pthread_sigmask(SIG_SETMASK, &all, &earlier)
+    defer { pthread_sigmask(SIG_SETMASK, &earlier, nil) }
+
+    let argument = Unmanaged.passRetained(main)
+    var thread = pthread_t()
+    let status = pthread_create(
+        &thread, nil,
+        { argument in
+            if let argument { Unmanaged<ThreadMain>.fromOpaque(argument).takeRetainedValue().body() }
+            return nil
+        }, argument.toOpaque())
+    if status == 0 { pthread_detach(thread) } else { argument.release() }
+    return status
+}
