@@ -36,18 +36,18 @@ struct PluginLog: Sendable {
 
     func report(_ event: PluginEvent) {
         switch event {
-        case .ended(let failure, let count, let isTold, let restart):
-            note(failure, count, isTold)
+        case .ended(let failure, let count, let isReported, let restart):
+            note(failure, count, isReported)
             switch pace.withLock({ $0.word(count: count, at: .now) }) {
             case .first: log(.pluginDied, "\(failure) It is started again.")
             case .failing: reportFailing(failure, count, restart)
             case .repeated: logger.debug("\(failure) It is started again in \(restart.text).", metadata: fields)
             }
-        case .unstartable(let failure, let count, let isTold, let restart):
-            note(failure, count, isTold)
+        case .unstartable(let failure, let count, let isReported, let restart):
+            note(failure, count, isReported)
             switch pace.withLock({ $0.word(count: count, at: .now) }) {
             case .failing: reportFailing(failure, count, restart)
-            case _ where isTold:
+            case _ where isReported:
                 logger.debug("\(failure) It is tried again in \(restart.text).", metadata: fields)
             default: log(.pluginUnstartable, "\(failure) It is tried again in \(restart.text).")
             }
@@ -57,9 +57,9 @@ struct PluginLog: Sendable {
         }
     }
 
-    private func note(_ failure: HookFailure, _ count: Int, _ isTold: Bool) {
+    private func note(_ failure: HookFailure, _ count: Int, _ isReported: Bool) {
         status.update {
-            $0.pluginFailed(plugin, failure, isTold: isTold, isLasting: count >= Pace.failing)
+            $0.pluginFailed(plugin, failure, isReported: isReported, isLasting: count >= Pace.failing)
         }
         status.hasCounted()
     }

@@ -43,7 +43,7 @@ import ServiceLifecycle
     /// Looks whether the oldest call has waited for too long.
     var deadlineTimer: LoopTimer?
     /// Why the present process was killed, where it was, and whether a call failed by that.
-    var lastKill: (failure: HookFailure, isTold: Bool)?
+    var lastKill: (failure: HookFailure, isReported: Bool)?
     /// The number of the present process, or the last one, among all of all plugins.
     private(set) var process = 0
     private static var processes = 0
@@ -159,16 +159,16 @@ import ServiceLifecycle
                 pause = delay.next()
                 if isStopping || Task.isCancelled { break }
                 // If it was killed because of a call, the call reports that.
-                if end.failure.reason == .died || !end.isTold {
+                if end.failure.reason == .died || !end.isReported {
                     ends += 1
-                    report(.ended(end.failure, inARow: ends, isTold: end.isTold, restart: pause))
+                    report(.ended(end.failure, inARow: ends, isReported: end.isReported, restart: pause))
                 }
             } catch {
                 _ = delay.next()
                 pause = delay.next()
-                let isTold = !conversations.isEmpty || !isStartedOnce || lastFailure == error
+                let isReported = !conversations.isEmpty || !isStartedOnce || lastFailure == error
                 ends += 1
-                report(.unstartable(error, inARow: ends, isTold: isTold, restart: pause))
+                report(.unstartable(error, inARow: ends, isReported: isReported, restart: pause))
                 lastFailure = error
                 endTurn(error)
                 startEnded()
@@ -184,11 +184,11 @@ package enum PluginEvent: Sendable {
     ///
     /// - Parameters:
     ///   - inARow: The ends without a sign of life in between: an answer, or some seconds of running.
-    ///   - isTold: Whether a call failed by it, which reports it as well.
+    ///   - isReported: Whether a call failed by it, which reports it as well.
     ///   - restart: When it is started again.
-    case ended(HookFailure, inARow: Int, isTold: Bool, restart: Duration)
+    case ended(HookFailure, inARow: Int, isReported: Bool, restart: Duration)
     /// The process could not be started, and that is tried again.
-    case unstartable(HookFailure, inARow: Int, isTold: Bool, restart: Duration)
+    case unstartable(HookFailure, inARow: Int, isReported: Bool, restart: Duration)
     /// A process that had ended works again.
     case works(afterEnds: Int)
 }

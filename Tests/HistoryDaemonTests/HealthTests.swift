@@ -125,13 +125,13 @@ import Testing
         Case("a pause", [.paused]) { $0.setPaused(true, "a") },
         Case("a refused reload", [.reloadRefused]) { $0.refusal = "Line 1 is wrong." },
         Case("a plugin that ended", [.pluginRestarting]) {
-            $0.pluginFailed("p", refusal, isTold: false, isLasting: false)
+            $0.pluginFailed("p", refusal, isReported: false, isLasting: false)
         },
         Case("a plugin that ends again and again", [.pluginFailing]) {
-            $0.pluginFailed("p", refusal, isTold: false, isLasting: true)
+            $0.pluginFailed("p", refusal, isReported: false, isLasting: true)
         },
         Case("a plugin that works again", []) {
-            $0.pluginFailed("p", refusal, isTold: false, isLasting: true)
+            $0.pluginFailed("p", refusal, isReported: false, isLasting: true)
             $0.pluginWorks("p")
         },
         Case("a consumer at work", [], lag(299) { $0.lag = $1 }),

@@ -99,9 +99,9 @@ private let error = HistoryError(.storeBusy, "It is locked.")
 
     @Test func aPluginFailsUntilItWorks() {
         var status = RuntimeStatus()
-        status.pluginFailed("p", refusal, isTold: true, isLasting: false)
+        status.pluginFailed("p", refusal, isReported: true, isLasting: false)
         #expect(status.line == "Watching 0 stores, 0 hooks")
-        status.pluginFailed("p", refusal, isTold: false, isLasting: true)
+        status.pluginFailed("p", refusal, isReported: false, isLasting: true)
         #expect(status.line.hasSuffix("; 1 plugin failing"))
         status.pluginWorks("p")
         #expect(status.line == "Watching 0 stores, 0 hooks")

@@ -261,16 +261,16 @@ import Testing
             }
             return .merged(.success(MergeResult(verdict)))
         case .sendExpiry(let hook, _):
-            if fails { return .toldOfExpiry(failure) }
+            if fails { return .expirySent(failure) }
             world.toldOfExpiry[hook.name, default: 0] += 1
-            return .toldOfExpiry(nil)
+            return .expirySent(nil)
         case .findFingerprint(let number, _): return .found(fingerprint: "\(number)")
         case .mergeIntoContexts(let merge, _):
             if fails { return .mergedIntoContexts(retryAfter: .milliseconds(1)) }
             world.mergedEver.formUnion(merge.transactions.map(\.number))
             world.mergedEver.formUnion(merge.toMerge.map(\.number))
             return .mergedIntoContexts(retryAfter: nil)
-        case .catchUpContexts: return .contextsSettled
+        case .catchUpContexts: return .contextsCaughtUp
         case .proceed, .retry: return .proceed
         // Where there is more, its commit wakes the consumer.
         case .idle: return isCalm && world.machine.cursor == Int64(world.authors.count) ? nil : .proceed

@@ -36,7 +36,7 @@ import Testing
             state: try StateDatabase(folder: store.folder.path, store: reader.storeID),
             reporter: SilentReporter())
         try await keeper.tend(cursor: 0)
-        await keeper.beginAnew(isRestored: false)
+        await keeper.startOver(isRestored: false)
         // The second one is large, and in a batch of its own.
         let rows = (2...20).map { "(\($0), 0)" }.joined(separator: ", ")
         try store.write("A", "INSERT INTO t VALUES (1, 0)", "INSERT INTO t VALUES \(rows)")

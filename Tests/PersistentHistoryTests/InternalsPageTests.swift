@@ -53,4 +53,16 @@ import Testing
             }
         }
     }
+
+    /// The rows of "next, the runner, the event that follows".
+    @Test func theMachineSaysWhatThePageSays() throws {
+        let page = try #require(Self.page)
+        let table = try #require(page.firstMatch(of: /\| next \| the runner \|.*\n((\|.*\n)+)/)?.1)
+        let machine = try Self.text(of: "Consumers/ConsumerMachine.swift")
+        let names = table.matches(of: /`(\w+)`/).map(\.1)
+        #expect(names.count > 15)
+        for name in names {
+            #expect(machine.contains(try Regex("case \(name)\\b")), "ConsumerMachine has no \(name)")
+        }
+    }
 }

@@ -1,3 +1,5 @@
+import PersistentHistory
+
 /// A notification from a service to its service manager.
 ///
 /// Source: sd_notify(3).
@@ -26,17 +28,8 @@ package enum ServiceNotification: Sendable, Hashable {
         // A line break would begin another assignment.
         case .status(let text): "STATUS=\(String(text.map { $0.isNewline ? " " : $0 }))"
         case .watchdog: "WATCHDOG=1"
-        case .extendTimeout(let duration): "EXTEND_TIMEOUT_USEC=\(duration.microseconds)"
+        case .extendTimeout(let duration): "EXTEND_TIMEOUT_USEC=\(max(0, duration.microseconds))"
         }
-    }
-}
-
-extension Duration {
-    /// Whole microseconds, rounded down, at least 0.
-    var microseconds: UInt64 {
-        let (seconds, attoseconds) = components
-        guard seconds >= 0, attoseconds >= 0 else { return 0 }
-        return UInt64(seconds) * 1_000_000 + UInt64(attoseconds / 1_000_000_000_000)
     }
 }
 

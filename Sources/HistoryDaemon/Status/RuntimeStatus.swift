@@ -165,12 +165,12 @@ struct RuntimeStatus: Sendable {
     // MARK: Plugins
 
     /// - Parameters:
-    ///   - isTold: Whether a call failed by it, which counts it already.
+    ///   - isReported: Whether a call failed by it, which counts it already.
     ///   - isLasting: Whether it has failed several times in a row.
-    mutating func pluginFailed(_ name: String, _ failure: HookFailure, isTold: Bool, isLasting: Bool) {
+    mutating func pluginFailed(_ name: String, _ failure: HookFailure, isReported: Bool, isLasting: Bool) {
         plugins[name, default: Plugin()].failures += 1
         counters.pluginEnds[name, default: 0] += 1
-        if !isTold { plugins[name, default: Plugin()].uncalled += 1 }
+        if !isReported { plugins[name, default: Plugin()].uncalled += 1 }
         plugins[name, default: Plugin()].problem = failure.message
         if isLasting { plugins[name, default: Plugin()].isFailing = true }
     }

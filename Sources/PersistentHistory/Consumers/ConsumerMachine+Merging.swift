@@ -5,16 +5,16 @@ extension ConsumerMachine {
     // MARK: Merging
 
     /// Takes the pending batch through the merge hooks that have not had it, merges and moves on.
-    mutating func merge(_ around: Dependencies) -> Next {
+    mutating func merge(_ dependencies: Dependencies) -> Next {
         guard let merge = pending else { return .proceed }
-        if let hook = merge.next(around.hooks.mergers) {
+        if let hook = merge.next(dependencies.hooks.mergers) {
             guard let unread = merge.unread(for: hook) else { return call(hook) }
             waitsFor = .changes(unread.part, for: hook)
             return .read(unread)
         }
         guard let batch, batch.end == merge.end else { return .findFingerprint(at: merge.end, batch) }
         foundFingerprint = batch.fingerprint
-        return mergeIntoContexts(around)
+        return mergeIntoContexts(dependencies)
     }
 
     /// - Parameter changes: What was read for the call, and which part it is.
@@ -30,7 +30,8 @@ extension ConsumerMachine {
     }
 
     mutating func take(
-        _ result: Result<MergeResult, HookFailure>, of hook: Hook, _ call: MergeCall, _ around: Dependencies
+        _ result: Result<MergeResult, HookFailure>, of hook: Hook, _ call: MergeCall,
+        _ dependencies: Dependencies
     ) -> Next {
         guard let last = pending?.transactions.last?.token else { return .proceed }
         switch result {
@@ -42,29 +43,31 @@ extension ConsumerMachine {
                 var deliveries = Deliveries(last)
                 deliveries.calls = 1
                 deliveries.transactions = call.part?.isLast ?? true ? call.transactions.count : 0
-                deliveries.callTimes.record(around.callTime)
-                for transaction in call.transactions { deliveries.countDelay(of: transaction, at: around.now) }
+                deliveries.callTimes.record(dependencies.callTime)
+                for transaction in call.transactions {
+                    deliveries.countDelay(of: transaction, at: dependencies.now)
+                }
                 report(.delivered(consumer: consumer.author, hook: hook.name, deliveries))
             }
         case .failure(let failure):
-            if around.isEnding { return .proceed }
+            if dependencies.isEnding { return .proceed }
             if failure.reason == .cancelled { return retry(after: Self.pauseAfterCancellation) }
             switch decide(hook, failure, at: last) {
             case .retry(let delay), .hold(let delay): return retry(after: delay)
             case .skip:
-                giveUp(hook, failure, call.header, call.parameters, at: last, around)
+                giveUp(hook, failure, call.header, call.parameters, at: last, dependencies)
                 pending?.skip(hook, call.part)
             }
         }
-        return merge(around)
+        return merge(dependencies)
     }
 
-    mutating func mergeIntoContexts(_ around: Dependencies) -> Next {
-        guard let pending, consumer.hasContexts else { return endMerge(around) }
-        return .mergeIntoContexts(pending, waits: !around.hooks.mergers.isEmpty)
+    mutating func mergeIntoContexts(_ dependencies: Dependencies) -> Next {
+        guard let pending, consumer.hasContexts else { return endMerge(dependencies) }
+        return .mergeIntoContexts(pending, waits: !dependencies.hooks.mergers.isEmpty)
     }
 
-    mutating func endMerge(_ around: Dependencies) -> Next {
+    mutating func endMerge(_ dependencies: Dependencies) -> Next {
         guard let merge = pending.take() else { return .proceed }
         if !consumer.feeds.isEmpty {
             let unmerged = merge.unmerged
@@ -72,10 +75,10 @@ extension ConsumerMachine {
         }
         effects.append(
             .save(
-                Checkpoint(position: merge.end, fingerprint: foundFingerprint, movedAt: around.now)))
+                Checkpoint(position: merge.end, fingerprint: foundFingerprint, movedAt: dependencies.now)))
         foundFingerprint = nil
         moved(to: merge.end)
-        return afterMerge(around)
+        return afterMerge(dependencies)
     }
 
     // MARK: Failures
@@ -113,7 +116,7 @@ extension ConsumerMachine {
     /// Keeps a call that is made no more.
     mutating func giveUp(
         _ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, _ call: [UInt8],
-        at token: HistoryToken, _ around: Dependencies
+        at token: HistoryToken, _ dependencies: Dependencies
     ) {
         let attempts = failing?.attempts ?? 1
         effects.append(
@@ -121,7 +124,7 @@ extension ConsumerMachine {
                 DeadLetter(
                     consumer: consumer.author, hook: hook.name, delivery: header.delivery,
                     reason: failure.message, attempts: attempts,
-                    call: String(decoding: call, as: UTF8.self), keptAt: around.now)))
+                    call: String(decoding: call, as: UTF8.self), keptAt: dependencies.now)))
         report(
             .deadLetterKept(
                 consumer: consumer.author, hook: hook.name, failure, token: token, attempts: attempts))
@@ -145,17 +148,17 @@ extension ConsumerMachine {
     // MARK: Expiry
 
     /// Tells the hooks concerned that the consumer has lost history.
-    mutating func tell(_ expiry: Expiry, _ around: Dependencies) -> Next {
+    mutating func sendExpiry(_ expiry: Expiry, _ dependencies: Dependencies) -> Next {
         if !isLossReported {
             isLossReported = true
             report(.historyLost(consumer: consumer.author, expiry))
         }
-        let hooks = around.hooks.observers.filter { expiry.concerns($0) } + around.hooks.mergers
-        guard let hook = hooks.first(where: { !toldOfExpiry.contains($0.name) }) else {
+        let hooks = dependencies.hooks.observers.filter { expiry.concerns($0) } + dependencies.hooks.mergers
+        guard let hook = hooks.first(where: { !notifiedOfExpiry.contains($0.name) }) else {
             self.expiry = nil
-            toldOfExpiry = []
+            notifiedOfExpiry = []
             isLossReported = false
-            if expiry.reason == .recreated { return pass(expiry, around) }
+            if expiry.reason == .recreated { return pass(expiry, dependencies) }
             effects.append(.removeExpiry)
             return .proceed
         }
@@ -165,31 +168,33 @@ extension ConsumerMachine {
     }
 
     /// Moves past a notice of unrecorded changes: the contexts take it in as a batch without changes.
-    private mutating func pass(_ recreation: Expiry, _ around: Dependencies) -> Next {
+    private mutating func pass(_ recreation: Expiry, _ dependencies: Dependencies) -> Next {
         guard let batch, batch.end > cursor else { return .proceed }
         report(
             .recreated(consumer: consumer.author, entities: recreation.entities, at: recreation.after))
         var merge = PendingMerge([], after: cursor, end: batch.end)
         merge.recreation = recreation
         pending = merge
-        return self.merge(around)
+        return self.merge(dependencies)
     }
 
-    mutating func take(_ failure: HookFailure?, of hook: Hook, _ call: ExpiredCall, _ around: Dependencies)
+    mutating func take(
+        _ failure: HookFailure?, of hook: Hook, _ call: ExpiredCall, _ dependencies: Dependencies
+    )
         -> Next
     {
         guard let expiry else { return .proceed }
         if let failure {
-            if around.isEnding { return .proceed }
+            if dependencies.isEnding { return .proceed }
             switch decide(hook, failure, at: expiry.after) {
             case .retry(let delay), .hold(let delay): return .retry(after: delay)
-            case .skip: giveUp(hook, failure, call.header, call.parameters, at: expiry.after, around)
+            case .skip: giveUp(hook, failure, call.header, call.parameters, at: expiry.after, dependencies)
             }
         } else {
             hookSucceeded(hook.name, at: expiry.after)
             succeeded(call.header, call.parameters)
         }
-        toldOfExpiry.insert(hook.name)
-        return tell(expiry, around)
+        notifiedOfExpiry.insert(hook.name)
+        return sendExpiry(expiry, dependencies)
     }
 }

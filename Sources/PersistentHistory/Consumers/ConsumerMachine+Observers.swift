@@ -1,42 +1,43 @@
 /// Observers: each is called for what of a batch is for it.
 extension ConsumerMachine {
-    mutating func deliver(_ batch: HistoryBatch, _ around: Dependencies) -> Next {
+    mutating func deliver(_ batch: HistoryBatch, _ dependencies: Dependencies) -> Next {
         waitsFor = nil
         self.batch = batch
         guard batch.end > cursor else { return caughtUp() }
         // A hook that came since it was fetched may want more.
-        guard batch.covers(around.hooks.wantedValues) else { return fetch(through: batch.end) }
+        guard batch.covers(dependencies.hooks.wantedValues) else { return fetch(through: batch.end) }
         if let recreation = batch.transactions.first.flatMap({ Expiry($0) }) {
             expiry = recreation
-            return tell(recreation, around)
+            return sendExpiry(recreation, dependencies)
         }
         let relevant = consumer.rule.relevant(batch.transactions, after: cursor, to: consumer.author)
         let own =
-            around.takesOwn && consumer.hasContexts
+            dependencies.takesOwn && consumer.hasContexts
             ? consumer.rule.own(batch.transactions, after: cursor, of: consumer.author) : []
         let unseen = relevant.drop { $0.number <= observed }
         let plan = DeliveryPlan(
-            unseen, hooks: around.hooks.observers, routes: around.hooks.routes, store: consumer.store,
+            unseen, hooks: dependencies.hooks.observers, routes: dependencies.hooks.routes,
+            store: consumer.store,
             consumer: consumer.author, done: done, values: batch.values)
         // No hook has run, and none needs to. (Feeds get what lies behind the cursor: it is saved before, since
         // what they acknowledge must not be ahead of it after a crash.)
         let isMerged =
-            !around.hooks.mergers.isEmpty || consumer.hasContexts || !consumer.feeds.isEmpty
+            !dependencies.hooks.mergers.isEmpty || consumer.hasContexts || !consumer.feeds.isEmpty
         let isOfConcern =
             !plan.runs.isEmpty || unseen.count < relevant.count || !done.isEmpty
             || !relevant.isEmpty && isMerged || !own.isEmpty
         guard isOfConcern else {
             move(
                 to: Checkpoint(
-                    position: batch.end, fingerprint: batch.fingerprint, movedAt: around.now))
+                    position: batch.end, fingerprint: batch.fingerprint, movedAt: dependencies.now))
             return batch.isLast ? caughtUp() : .proceed
         }
         // Where a batch ends at the newest change, nothing but this tells where it ended.
-        if batch.isLast, relevant.last?.author == nil || !around.hooks.mergers.isEmpty {
+        if batch.isLast, relevant.last?.author == nil || !dependencies.hooks.mergers.isEmpty {
             saveBatchEnd(batch.end)
         }
         observing = ObserverProgress(plan, relevant: relevant, own: own, of: batch)
-        return observe(around)
+        return observe(dependencies)
     }
 
     private mutating func saveBatchEnd(_ end: Int64) {
@@ -47,37 +48,38 @@ extension ConsumerMachine {
 
     /// Calls that follow each other to one endpoint are handed to it together; those to another endpoint wait until
     /// they have succeeded.
-    private mutating func observe(_ around: Dependencies) -> Next {
-        guard let run = observing?.run else { return observersEnded(around) }
-        if around.isEnding { return stopObserving(around) }
+    private mutating func observe(_ dependencies: Dependencies) -> Next {
+        guard let run = observing?.run else { return observersEnded(dependencies) }
+        if dependencies.isEnding { return stopObserving(dependencies) }
         guard let unread = run.unread else { return .observe(run) }
         waitsFor = .changes(nil, for: nil)
         return .read(unread)
     }
 
-    private mutating func stopObserving(_ around: Dependencies) -> Next {
-        observing?.stop(at: around.now)
-        return observersEnded(around)
+    private mutating func stopObserving(_ dependencies: Dependencies) -> Next {
+        observing?.stop(at: dependencies.now)
+        return observersEnded(dependencies)
     }
 
     mutating func observe(
-        with changes: [HistoryChange], _ values: RowValues?, _ around: Dependencies
+        with changes: [HistoryChange], _ values: RowValues?, _ dependencies: Dependencies
     ) -> Next {
-        if around.isEnding { return stopObserving(around) }
+        if dependencies.isEnding { return stopObserving(dependencies) }
         observing?.fill(changes, values)
         return observing?.run.map { .observe($0) } ?? .proceed
     }
 
-    mutating func take(_ outcome: ObserverOutcome, _ around: Dependencies) -> Next {
+    mutating func take(_ outcome: ObserverOutcome, _ dependencies: Dependencies) -> Next {
         guard let run = observing?.run else { return .proceed }
         if !givenUp.isEmpty {
             run.calls.prefix(outcome.succeeded).forEach { succeeded($0.header, $0.parameters) }
         }
-        return observing?.take(outcome, at: around.now) == true ? observe(around) : observersEnded(around)
+        return observing?.take(outcome, at: dependencies.now) == true
+            ? observe(dependencies) : observersEnded(dependencies)
     }
 
     /// All calls are made, or all before one that failed.
-    private mutating func observersEnded(_ around: Dependencies) -> Next {
+    private mutating func observersEnded(_ dependencies: Dependencies) -> Next {
         guard let progress = observing.take() else { return .proceed }
         for (hook, deliveries) in progress.delivered {
             hookSucceeded(hook, at: deliveries.token)
@@ -93,7 +95,7 @@ extension ConsumerMachine {
                         finished, own: progress.own, after: cursor, end: last.number, values: batch?.values)
                     // Merge hooks are called with this part of the batch, after a restart as well. But an undeclared
                     // writer's changes at its end would have grown then.
-                    if !around.hooks.mergers.isEmpty,
+                    if !dependencies.hooks.mergers.isEmpty,
                         batchEnd <= last.number || progress.relevant.last?.author != nil
                     {
                         saveBatchEnd(last.number)
@@ -107,14 +109,14 @@ extension ConsumerMachine {
             pending = PendingMerge(
                 progress.relevant, own: progress.own, after: cursor, end: progress.end, values: batch?.values)
             // What the hooks are about to write is looked for once more.
-            let mayWrite = around.takesOwn && consumer.hasContexts && !progress.relevant.isEmpty
+            let mayWrite = dependencies.takesOwn && consumer.hasContexts && !progress.relevant.isEmpty
             afterMerge = progress.isLast && !mayWrite ? .idle : .proceed
         }
-        return pending == nil ? afterMerge(around) : merge(around)
+        return pending == nil ? afterMerge(dependencies) : merge(dependencies)
     }
 
     /// How the step ends, once what was delivered is merged.
-    mutating func afterMerge(_ around: Dependencies) -> Next {
+    mutating func afterMerge(_ dependencies: Dependencies) -> Next {
         defer { afterMerge = .proceed }
         switch afterMerge {
         case .proceed: return .proceed
@@ -122,12 +124,12 @@ extension ConsumerMachine {
         case .failed(let call, let failure):
             // A process that is stopped for another to take its place has not failed.
             guard failure.reason != .cancelled,
-                let hook = around.hooks.observers.first(where: { $0.id == call.header.hookID })
+                let hook = dependencies.hooks.observers.first(where: { $0.id == call.header.hookID })
             else { return .retry(after: Self.pauseAfterCancellation) }
             switch decide(hook, failure, at: call.transaction.token) {
             case .retry(let delay), .hold(let delay): return .retry(after: delay)
             case .skip:
-                giveUp(hook, failure, call.header, call.parameters, at: call.transaction.token, around)
+                giveUp(hook, failure, call.header, call.parameters, at: call.transaction.token, dependencies)
                 done.insert(call.header.delivery)
                 return .proceed
             }

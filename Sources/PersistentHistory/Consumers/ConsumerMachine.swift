@@ -15,12 +15,12 @@ struct ConsumerMachine: Sendable {
         case read([HistoryChange], RowValues? = nil)
         case observed(ObserverOutcome)
         case merged(Result<MergeResult, HookFailure>)
-        case toldOfExpiry(HookFailure?)
+        case expirySent(HookFailure?)
         /// The fingerprint that was looked for.
         case found(fingerprint: String?)
         /// The default merge was made, or has to wait.
         case mergedIntoContexts(retryAfter: Duration?)
-        case contextsSettled
+        case contextsCaughtUp
     }
 
     enum Effect: Sendable {
@@ -85,7 +85,7 @@ struct ConsumerMachine: Sendable {
     var cursor: Int64
     /// The loss of which the hooks must be notified before anything else.
     var expiry: Expiry?
-    var toldOfExpiry: Set<String> = []
+    var notifiedOfExpiry: Set<String> = []
     var isLossReported = false
     /// The batch under way. It stays the same until it is done, also over a new start (see
     /// `batchEnd`): an undeclared writer's changes are grouped by time, and more of the same
@@ -139,9 +139,9 @@ struct ConsumerMachine: Sendable {
     }
 
     /// Takes an event in.
-    mutating func handle(_ event: Event, _ around: Dependencies) -> Output {
+    mutating func handle(_ event: Event, _ dependencies: Dependencies) -> Output {
         effects = []
-        let next = next(event, around)
+        let next = next(event, dependencies)
         defer { effects = [] }
         return Output(effects: effects, next: next)
     }
@@ -155,47 +155,47 @@ struct ConsumerMachine: Sendable {
         return effects
     }
 
-    private mutating func next(_ event: Event, _ around: Dependencies) -> Next {
+    private mutating func next(_ event: Event, _ dependencies: Dependencies) -> Next {
         switch event {
-        case .proceed: return proceed(around)
+        case .proceed: return proceed(dependencies)
         case .fetched(let fetched):
             // What an earlier run was interrupted in is gone: nothing of it is left to be repeated.
             if fetched.end <= cursor, case .batch(through: .some) = waitsFor {
                 return fetch(through: nil)
             }
             return consumer.hasContexts
-                ? .stage(fetched, takesOwn: around.takesOwn) : deliver(fetched, around)
-        case .staged(let batch): return deliver(batch, around)
+                ? .stage(fetched, takesOwn: dependencies.takesOwn) : deliver(fetched, dependencies)
+        case .staged(let batch): return deliver(batch, dependencies)
         case .read(let changes, let values):
             guard case .changes(let part, let merger) = waitsFor.take() else { return .proceed }
-            guard let merger else { return observe(with: changes, values, around) }
+            guard let merger else { return observe(with: changes, values, dependencies) }
             return call(merger, with: changes, values, part)
-        case .observed(let outcome): return take(outcome, around)
+        case .observed(let outcome): return take(outcome, dependencies)
         case .merged(let result):
             guard case .merger(let hook, let call) = waitsFor.take() else { return .proceed }
-            return take(result, of: hook, call, around)
-        case .toldOfExpiry(let failure):
+            return take(result, of: hook, call, dependencies)
+        case .expirySent(let failure):
             guard case .expiry(let hook, let call) = waitsFor.take() else { return .proceed }
-            return take(failure, of: hook, call, around)
+            return take(failure, of: hook, call, dependencies)
         case .found(let fingerprint):
             foundFingerprint = fingerprint
-            return mergeIntoContexts(around)
+            return mergeIntoContexts(dependencies)
         case .mergedIntoContexts(let delay):
             if let delay { return retry(after: delay) }
-            return endMerge(around)
-        case .contextsSettled: return idle()
+            return endMerge(dependencies)
+        case .contextsCaughtUp: return idle()
         }
     }
 
     /// The fingerprint of the position where the pending merge ends.
     var foundFingerprint: String?
 
-    private mutating func proceed(_ around: Dependencies) -> Next {
+    private mutating func proceed(_ dependencies: Dependencies) -> Next {
         afterMerge = .proceed
         observing = nil
-        if let expiry { return tell(expiry, around) }
-        if pending != nil { return merge(around) }
-        if let batch, batch.end > cursor { return deliver(batch, around) }
+        if let expiry { return sendExpiry(expiry, dependencies) }
+        if pending != nil { return merge(dependencies) }
+        if let batch, batch.end > cursor { return deliver(batch, dependencies) }
         return fetch(through: batchEnd > cursor ? batchEnd : nil)
     }
 

@@ -78,7 +78,7 @@ extension ConsumerRunner {
         case .catchUpContexts:
             useContexts {
                 try await $0.settle(cursor: $1)
-                return .contextsSettled
+                return .contextsCaughtUp
             }
         case .proceed:
             leaveStep()
@@ -119,7 +119,7 @@ extension ConsumerRunner {
         case .merged(let result):
             callTime = .now - callBegan
             handle(.merged(result))
-        case .expired(let failure): handle(.toldOfExpiry(failure))
+        case .expired(let failure): handle(.expirySent(failure))
         case nil: ended()
         }
     }
@@ -242,7 +242,7 @@ extension ConsumerRunner {
             return fail(error) { $0.step() }
         }
         errand { [contexts] in
-            await contexts.beginAnew(isRestored: expiry.reason == .restored)
+            await contexts.startOver(isRestored: expiry.reason == .restored)
         } then: { runner, _ in
             runner.wakeFeeds()
             runner.store.reporter.report(.consumerStands(consumer: author, at: expiry.after))

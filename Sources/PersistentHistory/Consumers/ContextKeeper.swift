@@ -54,7 +54,7 @@ actor ContextKeeper {
     func tryNow() { troubles.tryNow(.now) }
 
     /// Everything is to be opened and looked at again, since the consumer has lost its position.
-    func beginAnew(isRestored: Bool) {
+    func startOver(isRestored: Bool) {
         closeAll()
         if isRestored { misled = Self.misled(contexts) }
     }

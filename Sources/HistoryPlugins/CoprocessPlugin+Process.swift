@@ -30,7 +30,7 @@ struct SessionEnd: Sendable {
     /// Whether it ever answered.
     let hasAnswered: Bool
     /// Whether a call failed by it, so that it is reported there.
-    let isTold: Bool
+    let isReported: Bool
 }
 
 extension CoprocessPlugin {
@@ -61,14 +61,14 @@ extension CoprocessPlugin {
         if let lastKill {
             // The waiting calls have failed already.
             end = SessionEnd(
-                failure: lastKill.failure, hasAnswered: exchange.hasAnswered, isTold: lastKill.isTold)
+                failure: lastKill.failure, hasAnswered: exchange.hasAnswered, isReported: lastKill.isReported)
         } else {
             let reason: HookFailure.Reason = isStopping || Task.isCancelled ? .cancelled : .died
             end = SessionEnd(
                 failure: HookFailure(reason, explained("\(title) \(ending)\(status)")),
-                hasAnswered: exchange.hasAnswered, isTold: exchange.isAwaited)
+                hasAnswered: exchange.hasAnswered, isReported: exchange.isAwaited)
         }
-        let failsCall = lastKill == nil && end.isTold
+        let failsCall = lastKill == nil && end.isReported
         exchange.reset()
         outbox = JSONBytes()
         deadlineTimer?.cancel()
@@ -204,10 +204,10 @@ extension CoprocessPlugin {
         guard case .running(let session) = stage else { return }
         takeTurnBack()
         session.child.signalGroup(SIGKILL)
-        let isTold = exchange.isAwaited
-        lastKill = (failure, isTold)
+        let isReported = exchange.isAwaited
+        lastKill = (failure, isReported)
         endSession()
-        if isTold { endTurn(failure) }
+        if isReported { endTurn(failure) }
     }
 
     // MARK: Time
