@@ -98,7 +98,7 @@ struct OpenStore: Sendable {
         // opened, it leaves its memory to that.
         try state.close()
         // From now on, looks find out when a lock is free: they come again, and so do signals.
-        try source.setPatience(0)
+        try source.stopWaitingForLocks()
         // Last, because it must be closed by hand: nothing that may fail comes after it.
         probe =
             store.isUsedInProcess

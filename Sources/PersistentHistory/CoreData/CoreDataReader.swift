@@ -69,7 +69,7 @@ public final class CoreDataReader: Sendable {
     /// Closes the connection.
     public func close() throws { try connection.close() }
 
-    func setPatience(_ seconds: Double) throws { try connection.setTimeout(.seconds(seconds)) }
+    func stopWaitingForLocks() throws { try connection.stopWaitingForLocks() }
     func forgetPages() { connection.forgetPages() }
 
     // MARK: Reading

@@ -37,12 +37,12 @@ final class UntouchedConnection: Sendable {
         }
     }
 
-    /// How long it waits from now on for a lock that another process holds.
-    func setTimeout(_ timeout: Duration) throws {
-        work.setMost(timeout > .zero ? .max : Self.mostLooks)
+    /// From now on it waits for no lock that another process holds.
+    func stopWaitingForLocks() throws {
+        work.setMost(Self.mostLooks)
         try state.withLock { state in
-            state.timeout = timeout
-            try state.opened?.queue.unsafeRead { try Self.setTimeout($0, timeout) }
+            state.timeout = .zero
+            try state.opened?.queue.unsafeRead { try Self.setTimeout($0, .zero) }
         }
     }
 

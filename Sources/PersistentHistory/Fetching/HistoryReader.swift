@@ -88,12 +88,11 @@ public final class HistoryReader: Sendable {
     /// Of the work that a read may make where others wait for it: a hundred times that of a batch.
     private static let mostLooks = 1000
 
-    /// For how many seconds it waits from now on for a lock that another process holds.
-    func setPatience(_ seconds: Double) throws {
-        work.setMost(seconds > 0 ? .max : Self.mostLooks)
+    func stopWaitingForLocks() throws {
+        work.setMost(Self.mostLooks)
         try HistoryError.translating(path) {
             try turn.withLock { _ in
-                try queue.read { db in try db.execute(sql: "PRAGMA busy_timeout = \(Int(seconds * 1000))") }
+                try queue.read { db in try db.execute(sql: "PRAGMA busy_timeout = 0") }
             }
         }
     }

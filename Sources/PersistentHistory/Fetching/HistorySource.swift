@@ -39,8 +39,8 @@ protocol HistorySource: HistoryReading {
 
     // MARK: Connections
 
-    /// For how many seconds it waits from now on for a lock that another process holds.
-    func setPatience(_ seconds: Double) throws
+    /// From now on it waits for no lock that another process holds.
+    func stopWaitingForLocks() throws
     /// Gives back the pages that it has in memory.
     func forgetPages()
     /// Another connection to the same store, for reading that takes long: no other reader waits for it.
