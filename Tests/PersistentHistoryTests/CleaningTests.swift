@@ -204,11 +204,11 @@ import Testing
         let turns = CleaningTurns(
             store: served, source: reader, state: state, reporter: SilentReporter(), stop: OneShotEvent())
         // Nobody has a place yet.
-        #expect(await turns.cleanIfDue() == .vain)
+        #expect(await turns.cleanIfDue() == .nothingToDelete)
         #expect(try state.cleaning().at == nil)
         // Somebody has, and has had nothing.
         try state.cursors.save(Checkpoint(position: 0, movedAt: .now), of: "Main")
-        #expect(await turns.cleanIfDue() == .vain)
+        #expect(await turns.cleanIfDue() == .nothingToDelete)
         #expect(try state.cleaning().at == nil)
         // It ends before all is deleted.
         try state.cursors.save(Checkpoint(position: 2, movedAt: .now), of: "Main")
@@ -375,11 +375,11 @@ import Testing
 @Suite struct TurnPaceTests {
     @Test func theSecondTryComesAtOnceAndLaterOnesAreRare() {
         var pace = TurnPace()
-        let pauses = (1...12).map { _ in pace.pause(after: .vain) }
+        let pauses = (1...12).map { _ in pace.pause(after: .nothingToDelete) }
         #expect(Array(pauses.prefix(3)) == [.zero, .milliseconds(50), .milliseconds(100)])
         #expect(pauses.last == .seconds(30))
         #expect(pace.pause(after: .taken) == .zero)
-        #expect(pace.pause(after: .vain) == .zero)
+        #expect(pace.pause(after: .nothingToDelete) == .zero)
     }
 
     @Test func aFailureIsNeverTriedAgainAtOnce() {

@@ -36,7 +36,7 @@ struct CleaningTurns: Sendable {
         /// It is not due before this time has passed; nil where only a notification can make it due.
         case notDue(Duration?)
         /// It is due, and there was nothing that may be deleted: it is not used up.
-        case vain
+        case nothingToDelete
         /// It is due, and all that may be deleted is younger than the store keeps history, for this time yet.
         case tooYoung(Duration)
         /// It failed, or was interrupted, and is tried again.
@@ -55,10 +55,10 @@ struct CleaningTurns: Sendable {
             case .taken: break
             case .notDue(let delay?): await stop.sleep(for: delay)
             case .notDue(nil): await wakeUp.wait()
-            case .vain:
+            case .nothingToDelete:
                 // What may be deleted grows when somebody moves on, or has stood still for too long.
-                let toTell = stalled.withLock { $0.isWatching } ? Self.watchInterval : nil
-                await wakeUp.wait(atMost: [store.cleaning.interval, toTell].compactMap { $0 }.min())
+                let toReport = stalled.withLock { $0.isWatching } ? Self.watchInterval : nil
+                await wakeUp.wait(atMost: [store.cleaning.interval, toReport].compactMap { $0 }.min())
                 await stop.sleep(for: min(pause, store.cleaning.interval ?? pause))
             case .tooYoung(let delay): await stop.sleep(for: max(delay, pause))
             case .failed: await stop.sleep(for: pause)
@@ -74,7 +74,7 @@ struct CleaningTurns: Sendable {
             await wakeUp.wait(atMost: stalled.withLock { $0.isWatching } ? Self.watchInterval : nil)
             if stop.isSignaled || Task.isCancelled { return }
             do {
-                try tell(CleaningPlan(store, source: source, state: state))
+                try reportBlockers(CleaningPlan(store, source: source, state: state))
                 recovered()
             } catch {
                 report(error)
@@ -109,8 +109,8 @@ struct CleaningTurns: Sendable {
                 return .notDue(schedule.delay(now: store.clock.wall()))
             }
             let plan = try CleaningPlan(store, source: source, state: state)
-            try tell(plan)
-            if plan.number == nil { return .vain }
+            try reportBlockers(plan)
+            if plan.number == nil { return .nothingToDelete }
             // No consumer's progress makes it older.
             let age = plan.young.map {
                 $0.time.milliseconds + store.keep.milliseconds - store.clock.wall().milliseconds
@@ -119,7 +119,7 @@ struct CleaningTurns: Sendable {
             // A stop may have left a part, for the next start.
             if stop.isSignaled { return .failed }
             guard outcome.deleted > 0 else {
-                return age.map { .tooYoung(.milliseconds(max(0, $0) + 1)) } ?? .vain
+                return age.map { .tooYoung(.milliseconds(max(0, $0) + 1)) } ?? .nothingToDelete
             }
             try state.saveCleaning(at: store.clock.wall(), after: schedule.taken)
             return .taken
@@ -130,7 +130,7 @@ struct CleaningTurns: Sendable {
     }
 
     /// Reports which consumers hold back the rest, and which are passed by.
-    private func tell(_ plan: CleaningPlan) throws {
+    private func reportBlockers(_ plan: CleaningPlan) throws {
         let now = store.clock.wall()
         let blockers = try plan.blockers.map { holder in
             (holder.name, since: try source.time(after: holder.number ?? 0) ?? now)
@@ -166,21 +166,21 @@ struct CleaningTurns: Sendable {
 
 /// How long to wait between turns that came to nothing: a pure value.
 struct TurnPace {
-    private var vain = 0
+    private var withoutEffect = 0
     private var failures = 0
 
-    /// The first vain turn is followed by another as soon as somebody has moved on; later ones come at growing
+    /// The first turn without effect is followed by another as soon as somebody has moved on; later ones come at growing
     /// distances, for each makes a plan.
     mutating func pause(after turn: CleaningTurns.Turn) -> Duration {
         switch turn {
         case .failed:
             failures += 1
             return max(.seconds(1), Backoff.delay(afterFailures: failures))
-        case .vain, .tooYoung:
-            (vain, failures) = (vain + 1, 0)
-            return vain == 1 ? .zero : Backoff.delay(afterFailures: vain - 1)
+        case .nothingToDelete, .tooYoung:
+            (withoutEffect, failures) = (withoutEffect + 1, 0)
+            return withoutEffect == 1 ? .zero : Backoff.delay(afterFailures: withoutEffect - 1)
         case .taken, .notDue:
-            (vain, failures) = (0, 0)
+            (withoutEffect, failures) = (0, 0)
             return .zero
         }
     }

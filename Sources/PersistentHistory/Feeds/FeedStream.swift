@@ -65,7 +65,7 @@ struct FeedStream {
                 case .rest: return nil
                 }
             } catch let error as HistoryError where error.code == .storeNotOpen && store != nil {
-                // It is rung for when it is.
+                // It is signaled when it is.
                 return nil
             } catch let error as HistoryError where error.code == .tokenAhead {
                 // The store was restored, and the consumer is about to start over; its feeds with it.

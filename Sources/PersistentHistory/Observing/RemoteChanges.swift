@@ -19,13 +19,13 @@ public struct RemoteChanges: AsyncSequence, Sendable {
 
     /// Starts to wait for commits.
     public func makeAsyncIterator() -> Iterator {
-        Iterator(signals: signals, lookout: Lookout(path: path, last: last))
+        Iterator(signals: signals, look: StoreLook(path: path, last: last))
     }
 
     /// Waits for commits.
     public struct Iterator: AsyncIteratorProtocol {
         fileprivate let signals: StoreSignals
-        fileprivate let lookout: Lookout
+        fileprivate let look: StoreLook
         fileprivate var rule = VisibilityRule()
         fileprivate var step = VisibilityRule.Step.rest
 
@@ -40,11 +40,11 @@ public struct RemoteChanges: AsyncSequence, Sendable {
                 switch step {
                 case .rest:
                     guard let signal = try await signals.next(isolation: actor) else { return nil }
-                    try lookout.heed(signal)
+                    try look.heed(signal)
                     step = rule.woke()
-                case .ask: step = rule.asked(writerActive: try lookout.isWriterActive())
+                case .ask: step = rule.asked(writerActive: try look.isWriterActive())
                 case .look:
-                    let (token, isBusy) = try lookout.look()
+                    let (token, isBusy) = try look.findNewest()
                     step = rule.looked(foundNew: isBusy ? nil : token != nil)
                     if let token { return token }
                 case .wait(let delay):
@@ -65,12 +65,12 @@ extension StoreObserver {
     /// - Throws: `ObserverError`, as `watch` does, and `HistoryError` if the store cannot be read.
     public func remoteChanges(of path: String, after last: HistoryToken? = nil) throws -> RemoteChanges {
         let signals = try watch(path)
-        return RemoteChanges(signals: signals, path: path, last: try last ?? Lookout.newest(of: path))
+        return RemoteChanges(signals: signals, path: path, last: try last ?? StoreLook.newest(of: path))
     }
 }
 
 /// The connection by which one iterator looks for what is new.
-private final class Lookout {
+private final class StoreLook {
     private let path: String
     /// Nil while there was no history: all of it is new.
     private var last: HistoryToken?
@@ -133,7 +133,7 @@ private final class Lookout {
     }
 
     /// - Returns: the newest token, where it is new, and whether a lock stood in the way.
-    func look() throws -> (token: HistoryToken?, isBusy: Bool) {
+    func findNewest() throws -> (token: HistoryToken?, isBusy: Bool) {
         do {
             guard let (reader, _) = try open() else { return (nil, false) }
             let newest = try reader.newestToken()
