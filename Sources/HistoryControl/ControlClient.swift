@@ -99,7 +99,8 @@ package struct ControlClient: Sendable {
                 description: "The path \"\(socketPath)\" is too long for a socket.", isForbidden: false)
         default:
             Unreachable(
-                description: "historyd is not running: no process listens at \"\(socketPath)\".",
+                description:
+                    "historyd is not running: no process listens at \"\(socketPath)\". Start it, or name the socket of a running one with --socket.",
                 isForbidden: false)
         }
     }

@@ -95,9 +95,10 @@ extension ChildProcess {
                 environment: self.environment(
                     of: plugin, adding: environment.merging(secrets) { $1 }, inherited: inherited))
         } catch {
-            let program = plugin.command.first.map { " (\($0))" } ?? ""
-            throw HookFailure(
-                .cannotStart, "Plugin \"\(plugin.name)\" could not be started: \(error)\(program).")
+            // What is wrong with a program says more than errno: ENOENT may mean its interpreter.
+            let program = plugin.command.first ?? ""
+            let reason = CommandCheck.problem(of: program) ?? "\(error) (\(program))"
+            throw HookFailure(.cannotStart, "Plugin \"\(plugin.name)\" could not be started: \(reason).")
         }
     }
 

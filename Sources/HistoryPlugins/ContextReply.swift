@@ -15,14 +15,16 @@ extension ContextAnswer {
     {
         switch (outcome, call.request) {
         case (.refused(let message), _):
-            throw HookFailure(.refused, "\(title) answered to \(call.method) with an error: \(message.excerpt)")
+            throw HookFailure(
+                .refused, "\(title) answered to \(call.method) with an error: \(message.excerptAsSentence)")
         case (.methodUnknown, .checkpoint): return .checkpointUnknown
         // It is filled again, which is enough.
         case (.methodUnknown, .expired): return .done
         case (.methodUnknown(let message), _):
             throw HookFailure(
                 .refused,
-                "\(title) does not know the method \(call.method), which a context needs: \(message.excerpt)")
+                "\(title) does not know the method \(call.method), which a context needs: \(message.excerptAsSentence)"
+            )
         case (.null, .checkpoint): return .checkpoint(nil)
         case (.text(let text), .checkpoint):
             guard let token = HistoryToken(text) else {

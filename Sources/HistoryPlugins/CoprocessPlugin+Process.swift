@@ -160,7 +160,7 @@ extension CoprocessPlugin {
 
     /// A failure with what the process has said of it.
     private func explained(_ text: String) -> String {
-        errors.text.map { "\(text): \($0.excerpt)" } ?? "\(text)."
+        errors.text.map { "\(text): \($0.excerptAsSentence)" } ?? "\(text)."
     }
 
     /// Nothing is sent to the process any more.

@@ -88,7 +88,7 @@ package final class OneshotPlugin: HookEndpoint {
             throw HookFailure(
                 .badAnswer, "Hook \"\(header.hook)\" printed more than \(limit) bytes, and was killed.")
         }
-        let reason = result.lastError.map { ": \($0.excerpt)" } ?? "."
+        let reason = result.lastError.map { ": \($0.excerptAsSentence)" } ?? "."
         switch status {
         case .exited(0): return result.output.bytes
         case .exited: throw HookFailure(.refused, "Hook \"\(header.hook)\" \(status)\(reason)")

@@ -92,7 +92,7 @@ package import PersistentHistory
         // A plugin that does not know of expiry has nothing to start over.
         case (.methodUnknown, .hook(.expired, _)): break
         case (.refused(let message), _), (.methodUnknown(let message), _):
-            throw HookFailure(.refused, "\(plugin.title) answered with an error: \(message.excerpt)")
+            throw HookFailure(.refused, "\(plugin.title) answered with an error: \(message.excerptAsSentence)")
         case (_, .hook(.merge(let call), _)): result = try MergeResult(outcome, from: call.header.hook)
         default: break
         }

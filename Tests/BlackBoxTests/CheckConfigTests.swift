@@ -115,6 +115,19 @@ struct CheckConfigTests {
         }
     }
 
+    @Test("A store that is not there may come later; a path that is misspelt is seen")
+    func missingStore() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(name: "gone", path: "gone.sqlite"))
+            let run = try await bench.runDaemon("--check-config")
+            #expect(run.status == .exited(0))
+            #expect(
+                run.log == [
+                    "notice: Store \"gone\" would wait. There is no file \"\(bench.path("gone.sqlite"))\" yet."
+                ])
+        }
+    }
+
     @Test("A file that is not there")
     func missing() async throws {
         try await withWorkbench { bench in

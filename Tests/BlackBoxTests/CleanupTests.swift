@@ -82,6 +82,21 @@ struct CleanupTests {
         }
     }
 
+    @Test("A store that cannot be cleaned is named, and the others are cleaned")
+    func oneOfTwo() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(name: "gone", path: "gone.sqlite"), StoreSetup(), plugins: [])
+            let daemon = try await bench.startDaemon()
+            let token = try await bench.commit("INSERT INTO person (id) VALUES (1)")
+            try await bench.steer("wait", "--consumer", "MainApp", "--store", "contacts", "--token", token)
+            let clean = try await bench.ctl("clean")
+            #expect(clean.status == .exited(75), "\(clean)")
+            #expect(clean.errors.contains("Store \"gone\" was not cleaned. The store is not open."), "\(clean)")
+            #expect(clean.errors.contains("Store \"contacts\": 1 change deleted."), "\(clean)")
+            try await daemon.stop()
+        }
+    }
+
     @Test("A cleanup that deletes nothing says why; status says that nothing is ever cleaned")
     func reasons() async throws {
         try await withWorkbench { bench in

@@ -283,7 +283,7 @@ struct ControlSocketTests {
                 #expect(program.output == "")
                 #expect(
                     program.errors
-                        == "historyctl: historyd is not running: no process listens at \"\(bench.controlSocket)\".\n"
+                        == "historyctl: historyd is not running: no process listens at \"\(bench.controlSocket)\". Start it, or name the socket of a running one with --socket.\n"
                 )
             }
         }

@@ -85,6 +85,14 @@ import Testing
         #expect(try await store.succeed("track", ["--all"]) == "tracked u\n")
     }
 
+    /// "up to date" would let somebody believe that something is recorded.
+    @Test func aStoreWithoutTablesSaysSo() async throws {
+        let store = try await CtlStore("SELECT 1;", tracking: nil)
+        for _ in 1...2 {
+            #expect(try await store.succeed("track", ["--all"]) == "The store has no table to track yet.\n")
+        }
+    }
+
     @Test func aStoreIsNotMadeAndNotTrackedByNobodysWish() async throws {
         let store = try await CtlStore("CREATE TABLE t (a);", tracking: nil)
         #expect(try await store.ctl("track").status == .exited(69))

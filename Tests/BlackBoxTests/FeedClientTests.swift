@@ -252,6 +252,17 @@ struct FeedClientTests {
 
     // MARK: Python, curl
 
+    @Test("Without a consumer and a context, the Python module prints its usage")
+    func pythonUsage() async throws {
+        try await withWorkbench { bench in
+            let program = try bench.start(
+                [Products.python, "-B", "-m", "historyd.feed"], "feed.py",
+                environment: ["PYTHONPATH": Sources.path("config/python")])
+            #expect(try await program.end() == .exited(1))
+            #expect(program.errors == "usage: python3 -m historyd.feed CONSUMER CONTEXT [SOCKET]\n")
+        }
+    }
+
     @Test("The Python package shows what others change, and goes on where it was")
     func python() async throws {
         try await withWorkbench { bench in

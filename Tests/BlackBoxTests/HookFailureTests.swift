@@ -139,10 +139,17 @@ struct HookFailureTests {
                 ])
             try bench.misbehave("refuse", "fails")
             let daemon = try await bench.startDaemon()
-            for id in 1...3 { try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget") }
+            var token = ""
+            for id in 1...3 {
+                token = try await bench.commit("INSERT INTO person (id) VALUES (\(id))", as: "Widget")
+            }
             let held = try await daemon.logged("event=hookHeld")
             #expect(held.hasPrefix(#"error: Hook "a/fails" failed for "MainApp", attempt 3: "#))
             #expect(held.contains(#""MainApp" waits; it is tried again every 50 ms."#))
+            let wait = try await bench.ctl(
+                "wait", "--consumer", "MainApp", "--token", token, "--timeout", "10ms")
+            #expect(wait.errors.contains(", and is held by a failure: "), "\(wait)")
+            #expect(wait.errors.hasSuffix(".\n") && !wait.errors.hasSuffix("..\n"), "\(wait)")
             try await eventually("what the other consumer gets") {
                 try bench.calls().filter { $0.params.hook == "a/well" }.count == 3
             }

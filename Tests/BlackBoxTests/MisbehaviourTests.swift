@@ -79,6 +79,10 @@ struct MisbehaviourTests {
         Deed(
             name: "is not there", command: ["/does/not/exist"], coprocess: "could not be started",
             oneshot: "could not be started"),
+        Deed(
+            name: "is not executable", command: ["/etc/passwd"],
+            coprocess: "\"/etc/passwd\" is not executable; use \"chmod +x\"",
+            oneshot: "\"/etc/passwd\" is not executable; use \"chmod +x\""),
     ]
 
     /// Misbehaves until there is a file `well`.

@@ -70,7 +70,8 @@ struct PluginContextTests {
             #expect(refused.status != .exited(0))
             #expect(
                 refused.errors.contains(
-                    #"Plugin "copier" answered to context.refill with an error: not now"#), "\(refused.errors)")
+                    #"Plugin "copier" answered to context.refill with an error: not now."#), "\(refused.errors)"
+            )
             try bench.behave("hang", "context.merge")
             try await daemon.stop()
         }

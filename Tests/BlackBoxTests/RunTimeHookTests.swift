@@ -237,7 +237,7 @@ struct RunTimeHookTests {
             try await daemon.logged("event=hookHeld")
             let hook = try await bench.report("hooks", "list")["hooks"][0]
             #expect(hook["failures"].int == 2)
-            #expect(hook["lastError"].text == "Plugin \"audit\" answered with an error: refused")
+            #expect(hook["lastError"].text == "Plugin \"audit\" answered with an error: refused.")
             #expect(hook["lastErrorAt"].text != nil)
             let consumer = try await bench.report("consumers")["consumers"][0]
             #expect(consumer["state"].text == "held")

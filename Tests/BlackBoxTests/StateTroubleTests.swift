@@ -248,4 +248,27 @@ struct StateTroubleTests {
             try await daemon.stop()
         }
     }
+
+    @Test(
+        "A state folder that this user may not write is not called read-only",
+        .enabled(if: Users.obstacle == nil, Comment(rawValue: Users.obstacle ?? "")))
+    func notPermitted() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(), plugins: [])
+            func asRoot(_ script: String) async throws {
+                try await Command("/bin/sh", ["-ec", "cd '\(bench.folder.path)'; \(script)"]).succeed()
+            }
+            try await asRoot("mkdir state; chown -R \(Users.daemon) .; chmod 755 .")
+            func once(_ name: String, status: Int32) async throws -> String {
+                let daemon = try bench.launchDaemon(["--once"], name: name, under: Users.run(as: Users.daemon))
+                let ending = try await daemon.program.end()
+                #expect(ending == .exited(status), "\(daemon.log)")
+                return daemon.log.joined(separator: "\n")
+            }
+            _ = try await once("first", status: 0)
+            try await asRoot("chmod 500 state")
+            let refused = try await once("second", status: 77)
+            #expect(refused.contains("Give this user write permission there."), "\(refused)")
+        }
+    }
 }

@@ -235,7 +235,7 @@ struct SteeringTests {
             #expect(letters.map { $0["id"].text } == ["contacts:1", "contacts:2"])
             #expect(letters.map { $0["hook"].text } == ["audit/all", "audit/m"])
             #expect(letters.map { $0["attempts"].int } == [2, 2])
-            #expect(letters[0]["reason"].text == "Plugin \"audit\" answered with an error: refused")
+            #expect(letters[0]["reason"].text == "Plugin \"audit\" answered with an error: refused.")
             let call = try Tree(try #require(letters[0]["call"].text))
             #expect(call["transaction"]["token"].text == token)
             let refused = try bench.calls()

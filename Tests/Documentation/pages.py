@@ -184,7 +184,6 @@ def run(block: Block, home: Home, slow: bool) -> str:
         if block.language == "json":
             json.loads(text)
         file = home.current / what["file"]
-        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         if text.startswith("#!"):
             file.chmod(0o755)

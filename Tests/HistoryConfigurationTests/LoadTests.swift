@@ -21,6 +21,16 @@ private func problems(_ folder: TemporaryFolder) -> [String] {
 private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db", "authors": [{"name": "A"}]}]}"#
 
 @Suite struct LoadTests {
+    /// `historyctl status` shows it to somebody in another folder.
+    @Test func thePathOfAConfigurationIsAbsolute() throws {
+        let folder = try TemporaryFolder()
+        try folder.write("historyd.json", oneStore)
+        let current = FileManager.default.currentDirectoryPath
+        let depth = current.split(separator: "/").count
+        let relative = String(repeating: "../", count: depth) + folder.file("historyd.json").dropFirst()
+        #expect(try LoadedConfiguration.load(file: relative).path == "\(current)/\(relative)")
+    }
+
     @Test func readsAllThatAConfigurationSays() throws {
         let folder = try TemporaryFolder()
         try folder.write(

@@ -80,8 +80,9 @@ import Testing
         #expect(result(.text("goOn"), Self.merge) == "done")
         #expect(
             result(.methodUnknown("no"), Self.merge)
-                == "refused: It does not know the method context.merge, which a context needs: no")
-        #expect(result(.refused("no"), Self.merge) == "refused: It answered to context.merge with an error: no")
+                == "refused: It does not know the method context.merge, which a context needs: no.")
+        #expect(
+            result(.refused("no"), Self.merge) == "refused: It answered to context.merge with an error: no.")
         #expect(
             result(.text("7"), checkpoint)
                 == "badAnswer: It answered to context.checkpoint \"7\", which is not a token.")

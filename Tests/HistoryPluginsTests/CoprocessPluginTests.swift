@@ -206,7 +206,8 @@ func isGone(_ process: pid_t) -> Bool {
             let before = try await plugin.processID()
             let outcome = await plugin.observe(Calls.observes(200))
             #expect(outcome.succeeded == 4)
-            #expect(outcome.failure == HookFailure(.refused, "Plugin \"test\" answered with an error: no five"))
+            #expect(
+                outcome.failure == HookFailure(.refused, "Plugin \"test\" answered with an error: no five."))
             // Those behind it have been answered too, and nobody takes their answers for his own.
             let next = await plugin.observe(Calls.observes(4))
             #expect(next.succeeded == 4 && next.failure == nil)

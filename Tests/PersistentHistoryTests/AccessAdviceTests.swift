@@ -76,4 +76,17 @@ import Testing
                 == "As root: setfacl -m u:historyd:rwx /srv/contacts && setfacl -m u:historyd:rw /srv/contacts/c.sqlite"
         )
     }
+
+    /// An access control list does not concern the owner: to a user's own file, `setfacl -m u:` lets nobody in.
+    @Test func anOwnerIsAdvisedToChangeTheMode() throws {
+        let folder = try TemporaryFolder()
+        try folder.write("store", "")
+        let path = folder.file("store")
+        let owner = Accounts.name(ofUser: geteuid())
+        #expect(AccessAdvice.readStore(path).text(user: owner) == "As \(owner): chmod u+rw \(path)")
+        #expect(
+            AccessAdvice.readFolder(folder.path).text(user: owner) == "As \(owner): chmod u+rwx \(folder.path)")
+        #expect(
+            AccessAdvice.readStore(path).text(user: "app").hasPrefix("As root: setfacl -m u:app:rw \(path)"))
+    }
 }

@@ -7,6 +7,12 @@ package struct LoadedConfiguration: Sendable, Hashable {
     /// The files that were read, in that order.
     package let files: [String]
 
+    /// The configuration itself, absolute: its reader may be in another folder.
+    package var path: String {
+        guard let file = files.first, let name = file.split(separator: "/").last else { return "" }
+        return "\(ConfigurationFile.folder(of: file))/\(name)"
+    }
+
     /// The merge hooks as the pipeline calls them.
     package var mergePipeline: [HookConfiguration] { MergeOrder.pipeline(of: plugins) }
 

@@ -62,7 +62,7 @@ extension ControlHandler {
 
     private static var user: String {
         let name = getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) }
-        return "\(name ?? "uid") (\(geteuid()))"
+        return name.map { "\($0) (\(geteuid()))" } ?? String(geteuid())
     }
 
     /// A clock that was set back, or never set: times of transactions, and with them lag, mean nothing then.

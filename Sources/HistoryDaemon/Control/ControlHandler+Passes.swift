@@ -127,9 +127,10 @@ extension ControlHandler {
             _ = try await self.store(storeName, with: name)
             let state = dependencies.status.consumer(consumer)
             let position = state.cursor.map { "it is at \($0)" } ?? "it has no position yet"
-            let reason = state.problem.map { ", and is held by a failure: \($0)" } ?? ""
-            throw ControlError(
-                .timedOut, "\"\(name)\" did not reach \(token) in time: \(position)\(reason).")
+            let text =
+                "\"\(name)\" did not reach \(token) in time: \(position)"
+                + (state.problem.map { ", and is held by a failure: \($0)" } ?? "")
+            throw ControlError(.timedOut, text.hasSuffix(".") ? text : text + ".")
         }
         return PositionReport(store: store.name, consumer: name, cursor: reached.description)
     }

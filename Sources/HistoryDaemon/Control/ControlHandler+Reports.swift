@@ -18,7 +18,7 @@ extension ControlHandler {
         var daemon = DaemonReport(
             version: HistoryVersion.current, processID: getpid(), startedAt: startedAt.description,
             summary: dependencies.status.line,
-            configuration: await engine.loaded.files.first ?? "",
+            configuration: await engine.loaded.path,
             logLevel: dependencies.level.level.rawValue, hooks: await engine.catalog.hooks.count,
             stores: reports)
         daemon.reload = lastReload.withLock { $0 }

@@ -8,29 +8,44 @@ import PersistentHistory
 extension ControlHandler {
     func clean(_ name: String?, dryRun: Bool, force: Bool, _ peer: Peer) async throws -> CleanReport {
         var reports: [CleanReport.Store] = []
+        // A store that cannot be cleaned keeps nobody from cleaning the others.
+        var failures: [(store: String, error: ControlError)] = []
         for store in try await stores(name) {
-            let cleaning = try await store.control.clean(dryRun: dryRun, force: force)
-            let report = cleaning.report
-            let passedBy = report.passedBy.map(\.name)
-            if !dryRun {
-                let passed = passedBy.isEmpty ? "" : "; \(passedBy.quotedList) were passed by"
-                logger.notice(
-                    "Store \"\(store.name)\" was cleaned by \(peer)\(passed).",
-                    metadata: ["store": "\(store.name)"])
+            do {
+                reports.append(try await clean(store, dryRun: dryRun, force: force, peer))
+            } catch {
+                failures.append((store.name, ControlError(error)))
             }
-            reports.append(
-                CleanReport.Store(
-                    name: store.name, through: report.floorAfter.description,
-                    changes: cleaning.outcome?.deleted ?? report.deleting, isDryRun: dryRun,
-                    keptFor: report.blockers.map {
-                        .init(consumer: $0.holder.consumer, context: $0.holder.context, changes: $0.changes)
-                    },
-                    passedBy: passedBy,
-                    tooYoung: report.young.map {
-                        .init(changes: $0.changes, since: $0.history.time.description)
-                    }))
         }
-        return CleanReport(stores: reports)
+        guard let first = failures.first else { return CleanReport(stores: reports) }
+        let texts =
+            failures.map { "Store \"\($0.store)\" was not cleaned. \($0.error.message)" }
+            + (dryRun ? [] : reports.map { "Store \"\($0.name)\": \($0.changes, "change") deleted." })
+        throw ControlError(first.error.code, texts.joined(separator: " "))
+    }
+
+    private func clean(_ store: RunningStore, dryRun: Bool, force: Bool, _ peer: Peer) async throws
+        -> CleanReport.Store
+    {
+        let cleaning = try await store.control.clean(dryRun: dryRun, force: force)
+        let report = cleaning.report
+        let passedBy = report.passedBy.map(\.name)
+        if !dryRun {
+            let passed = passedBy.isEmpty ? "" : "; \(passedBy.quotedList) were passed by"
+            logger.notice(
+                "Store \"\(store.name)\" was cleaned by \(peer)\(passed).", metadata: ["store": "\(store.name)"]
+            )
+        }
+        return CleanReport.Store(
+            name: store.name, through: report.floorAfter.description,
+            changes: cleaning.outcome?.deleted ?? report.deleting, isDryRun: dryRun,
+            keptFor: report.blockers.map {
+                .init(consumer: $0.holder.consumer, context: $0.holder.context, changes: $0.changes)
+            },
+            passedBy: passedBy,
+            tooYoung: report.young.map {
+                .init(changes: $0.changes, since: $0.history.time.description)
+            })
     }
 
     func resync(_ context: String, in storeName: String?, of consumerName: String?, _ peer: Peer) async throws

@@ -105,15 +105,19 @@ enum AccessAdvice: Equatable {
 
     /// What to do, as sentences.
     func text(user: String = Accounts.name(ofUser: geteuid())) -> String {
-        func grant(_ letters: String, _ path: String) -> String {
-            "As root: \(Self.grant(letters, path, to: user))"
+        /// Who may do so: the user where everything is its own.
+        func by(_ paths: String..., command: String) -> String {
+            "As \(paths.allSatisfy { Self.owns(user, $0) } ? user : "root"): \(command)"
         }
         switch self {
-        case .passFolder(let folder): return grant("x", folder)
-        case .readStore(let path), .writeStore(let path): return "As root: \(Self.grantStore(path, to: user))"
-        case .readFolder(let folder), .writeFolder(let folder, nil): return grant("rwx", folder)
+        case .passFolder(let folder): return by(folder, command: Self.grant("x", folder, to: user))
+        case .readStore(let path), .writeStore(let path):
+            return by(path, command: Self.grantStore(path, to: user))
+        case .readFolder(let folder), .writeFolder(let folder, nil):
+            return by(folder, command: Self.grant("rwx", folder, to: user))
         case .writeFolder(let folder, let store?):
-            return "\(grant("rwx", folder)) && \(Self.grantStore(store, to: user))"
+            let both = "\(Self.grant("rwx", folder, to: user)) && \(Self.grantStore(store, to: user))"
+            return by(folder, store, command: both)
         case .useSideFiles(let store):
             let quoted = ShellText.quote(store)
             return
@@ -135,13 +139,23 @@ enum AccessAdvice: Equatable {
         }
     }
 
+    private static func owns(_ user: String, _ path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) == 0 && Accounts.name(ofUser: status.st_uid) == user
+    }
+
+    /// An access control list does not concern a file's owner: the mode says what that may do (acl(5)).
     private static func grant(_ letters: String, _ path: String, to user: String) -> String {
-        "setfacl -m u:\(user):\(letters) \(ShellText.quote(path))"
+        owns(user, path)
+            ? "chmod u+\(letters) \(ShellText.quote(path))"
+            : "setfacl -m u:\(user):\(letters) \(ShellText.quote(path))"
     }
 
     private static func grantStore(_ path: String, to user: String) -> String {
         let isPrivate = FileRights(of: path).map { $0.list == nil && $0.groupPermissions.isEmpty } ?? false
-        guard isPrivate, !holdsMore(folder(of: path)) else { return grant("rw", path, to: user) }
+        guard isPrivate, !owns(user, path), !holdsMore(folder(of: path)) else {
+            return grant("rw", path, to: user)
+        }
         return "\(grant("rw", path, to: user)) && \(grantNew(beside: path, to: user))"
     }
 

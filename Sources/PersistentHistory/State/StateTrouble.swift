@@ -79,9 +79,10 @@ extension HistoryError {
         if error.resultCode == .SQLITE_CANTOPEN, DescriptorLimit.isReached {
             return .tooManyFiles("The state database \"\(path)\" cannot be used", cause: error)
         }
-        let trouble =
-            StateTrouble(error.extendedResultCode) ?? StateTrouble(folder: StorePath.parent(of: path))
-            ?? .unusable
+        let ofFolder = StateTrouble(folder: StorePath.parent(of: path))
+        var trouble = StateTrouble(error.extendedResultCode) ?? ofFolder ?? .unusable
+        // SQLite says the same of a folder that this user may not write, in which it makes files.
+        if trouble == .readOnly, ofFolder == .notPermitted { trouble = .notPermitted }
         let said = error.message ?? "SQLite result \(error.extendedResultCode.rawValue)"
         return HistoryError(
             trouble.code, "The state database \"\(path)\" cannot be used: \(said).", hint: trouble.hint,

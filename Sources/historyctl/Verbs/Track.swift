@@ -34,12 +34,16 @@ struct Track: ParsableCommand {
     var preserve: [String] = []
 
     func run() throws {
-        let wanted = try PreservedColumns(tables: Tracking.tables(of: store), named: entities)
-            .entities(preserving: preserve)
+        let tables = try Tracking.tables(of: store)
+        let wanted = try PreservedColumns(tables: tables, named: entities).entities(preserving: preserve)
         if Migration.isUnderWay(store) { throw Migration.underWay(store) }
         let outcome = try Tracking.track(store, wanted, all: all)
         var output = StandardOutput()
-        try outcome.write(to: &output)
+        if all, tables.isEmpty, outcome.isEmpty {
+            try output.writeLine("The store has no table to track yet.")
+        } else {
+            try outcome.write(to: &output)
+        }
         try output.flush()
         // For people: scripts read what it prints.
         guard isatty(STDERR_FILENO) != 0, !outcome.added.isEmpty else { return }

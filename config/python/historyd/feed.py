@@ -250,6 +250,8 @@ def main(consumer: str, context: str, socket_path: Optional[str] = None) -> None
 
 
 if __name__ == "__main__":
+    if not 3 <= len(sys.argv) <= 4:
+        sys.exit("usage: python3 -m historyd.feed CONSUMER CONTEXT [SOCKET]")
     try:
         main(*sys.argv[1:])
     except Refused as refusal:
