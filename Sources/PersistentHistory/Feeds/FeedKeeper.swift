@@ -198,3 +198,35 @@ struct FeedKeeper: Sendable {
         if number > current.position { try state.feeds.skip(feed, from: current.position, to: number) }
     }
 }
+
+extension FeedKeeper {
+    /// What a feed has yet to acknowledge of what is for it, as far as its consumer is.
+    ///
+    /// A batch that has nothing for it says nothing of its lag: the feed moves over it, so that the next look begins
+    /// after it, and reading goes on, up to a limit.
+    func backlog(of feed: FeedStanding) throws -> Backlog {
+        var backlog = Backlog()
+        if feed.isExpired { return backlog }
+        let (consumer, context) = try context(of: feed.feed)
+        let last = try cursor(of: consumer.author)
+        var position = feed.state.position
+        while position < last, position - feed.state.position < Backlog.feedLimit {
+            let batch = try source.outlinedBatch(
+                after: position, isPosition: false, through: last, changes: HistoryReader.batchSize, values: nil
+            )
+            let end = batch.end > position ? batch.end : last
+            let relevant = try relevant(
+                batch.transactions, to: context, of: consumer, after: position, through: end)
+            backlog.entries = relevant.map { .init(author: $0.author, timestamp: $0.timestamp) }
+            backlog.isWhole = end >= last
+            if !relevant.isEmpty || backlog.isWhole { break }
+            position = end
+        }
+        if position > feed.state.position {
+            // Not ahead of its consumer after a crash either.
+            let passed = min(position, try state.cursors.saved()[consumer.author]?.position ?? 0)
+            try state.feeds.skip(feed.feed, from: feed.state.position, to: max(passed, feed.state.position))
+        }
+        return backlog
+    }
+}

@@ -1,0 +1,38 @@
+import GRDB
+
+/// Counts the history that is kept for ever, because its authors are neither delivered nor cleaned.
+///
+/// What was counted stays, so that only what is new is read.
+final class UnlistedCount: Sendable {
+    private let counted = Locked<(position: Int64, changes: Int)>((0, 0))
+
+    /// Counts on from the last time.
+    func count(in path: String, _ rule: DeliveryRule) throws -> Int {
+        // By a connection of its own, so that neither waits for the other.
+        try HistoryReader.reading(path) { db in
+            try counted.withLock { counted in
+                try Self.count(&counted, rule, db)
+                return counted.changes
+            }
+        }
+    }
+
+    private static func count(
+        _ counted: inout (position: Int64, changes: Int), _ rule: DeliveryRule, _ db: Database
+    ) throws {
+        var last: (origin: DatabaseValue, isUnlisted: Bool)?
+        var authorship = Authorship.undeclared
+        let rows = try Row.fetchCursor(
+            db, sql: "SELECT id, origin FROM historyd_change WHERE id > ? AND kind & 3 <> 3 ORDER BY id",
+            arguments: [counted.position])
+        while let row = try rows.next() {
+            let origin: DatabaseValue = row[1]
+            if last?.origin != origin {
+                authorship = Origin(origin, like: authorship).authorship
+                last = (origin, rule.isUnlisted(authorship.author))
+            }
+            counted.position = row[0]
+            if last?.isUnlisted == true { counted.changes += 1 }
+        }
+    }
+}
