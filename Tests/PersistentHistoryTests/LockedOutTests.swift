@@ -5,7 +5,7 @@ import Testing
 
 @testable import PersistentHistory
 
-/// A store in a rollback journal's mode, whose writer keeps everybody from reading.
+/// A lock that another program holds: on a store in a rollback journal's mode, and on a state.
 @Suite(.timeLimit(.minutes(2))) struct LockedOutTests {
     @Test(
         "A commit ends the delay of a look that was locked out", arguments: ["DELETE", "TRUNCATE", "PERSIST"])
@@ -29,10 +29,7 @@ import Testing
                     observer.stop()
                 }
                 try await Self.until { (try? await Self.isWaiting(control)) == false }
-                var configuration = Configuration()
-                configuration.busyMode = .timeout(60)
-                configuration.allowsUnsafeTransactions = true
-                let writer = try DatabaseQueue(path: store.path, configuration: configuration)
+                let writer = try DatabaseQueue(path: store.path, configuration: Self.waiting)
                 try await writer.writeWithoutTransaction { db in
                     try db.execute(sql: "BEGIN EXCLUSIVE; INSERT INTO t VALUES (1, 1)")
                 }
@@ -53,6 +50,39 @@ import Testing
         }
         #expect(listener.all().first == "insert t 1")
     }
+
+    @Test("A consumer that goes on, with nothing more to process, says so")
+    func goesOn() async throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["Reader"])
+        try await store.serve(served)
+        try store.write("Writer", "INSERT INTO t VALUES (1, 1)")
+        let id = try HistoryReader(path: store.path).storeID
+        let locker = try DatabaseQueue(path: store.folder.file("\(id).sqlite"), configuration: Self.waiting)
+        // Its state is locked once the hook was called, until that is reported.
+        let listener = Listener { _, _ in
+            #expect(throws: Never.self) {
+                try locker.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+            }
+            return false
+        }
+        let events = EventLog { event in
+            guard case .stateFailed = event else { return }
+            #expect(throws: Never.self) { try locker.writeWithoutTransaction { try $0.execute(sql: "COMMIT") } }
+        }
+        try await store.runner(served, [listener.observer()], events).runOnce()
+        #expect(listener.all() == ["insert t 1"])
+        let told = events.names().filter { $0.hasSuffix("Failed") || $0.hasSuffix("Recovered") }
+        #expect(told == ["stateFailed", "consumerFailed", "consumerRecovered", "stateRecovered"])
+        try locker.close()
+    }
+
+    private static let waiting: Configuration = {
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(60)
+        configuration.allowsUnsafeTransactions = true
+        return configuration
+    }()
 
     private static func isWaiting(_ control: StoreControl) async throws -> Bool {
         try await control.withSession { session in
