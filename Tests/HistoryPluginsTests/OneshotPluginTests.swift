@@ -86,7 +86,8 @@ import Testing
         let scripts = try Scripts()
         let plain = try scripts.write("#!/bin/sh\n", as: "plain")
         for (command, message) in [
-            ([], "No such file"), (["/does/not/exist"], "No such file"), ([plain], "Permission denied"),
+            ([], "No such file"), (["/does/not/exist"], "No such file"),
+            ([plain], #""\#(plain)" is not executable; use "chmod +x"."#),
         ] {
             let outcome = await oneshot(command).observe([Calls.observe(1)])
             #expect(outcome.failure?.reason == .cannotStart)
