@@ -159,19 +159,19 @@ struct FeedTests {
                 StoreSetup(authors: StoreSetup.feeding(#""name": "live", "window": 1"#)), plugins: [])
             let daemon = try await bench.startDaemon()
             try await bench.write(
-                "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25000) INSERT INTO person (id) SELECT i FROM n",
+                "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20500) INSERT INTO person (id) SELECT i FROM n",
                 "INSERT INTO person (id) VALUES (30000)", as: "Widget")
             let feed = try bench.listen()
             #expect(
                 try await feed.lines(4, of: daemon) == [
-                    "begins 0", "25000 Widget part 0", "25000 Widget part 1", "25000 Widget part 2 last",
+                    "begins 0", "20500 Widget part 0", "20500 Widget part 1", "20500 Widget part 2 last",
                 ])
             let objects = try feed.program.output.wholeLines.dropFirst().flatMap { line in
                 try Tree(line)["insertedObjectIDs"].list.compactMap { $0["objectID"]["id"].int }
             }
-            #expect(objects == Array(1...25000))
-            try await bench.acknowledge(25000)
-            #expect(try await feed.lines(5, of: daemon).last == "25001 Widget +p30000")
+            #expect(objects == Array(1...20500))
+            try await bench.acknowledge(20500)
+            #expect(try await feed.lines(5, of: daemon).last == "20501 Widget +p30000")
             try await daemon.stop()
         }
     }
@@ -233,21 +233,21 @@ struct FeedTests {
             try await bench.startPython(writer.replacing("%d", with: "5")).succeed()
             try await bench.waitUntilServed(5000)
             let before = Processes.memory(daemon.processID)
-            // Some 20 MB of lines.
-            try await bench.startPython(writer.replacing("%d", with: "40")).succeed()
-            try await bench.waitUntilServed(45_000)
+            // Some 10 MB of lines.
+            try await bench.startPython(writer.replacing("%d", with: "20")).succeed()
+            try await bench.waitUntilServed(25_000)
             let growth = Processes.memory(daemon.processID) - before
-            #expect(growth < 12 << 20, "\(growth >> 20) MB")
+            #expect(growth < 6 << 20, "\(growth >> 20) MB")
             print("feed that is not read: the daemon grew by \(growth >> 10) KB")
             let other = try bench.listen(to: "other", "--acknowledge")
-            try await other.lines(46, of: daemon)
+            try await other.lines(26, of: daemon)
             stopped.program.signal(SIGCONT)
-            let lines = try await stopped.lines(46, of: daemon)
-            #expect(lines.map { $0.prefix { $0 != " " } } == ["begins"] + (1...45).map { "\($0 * 1000)" })
+            let lines = try await stopped.lines(26, of: daemon)
+            #expect(lines.map { $0.prefix { $0 != " " } } == ["begins"] + (1...25).map { "\($0 * 1000)" })
             // Nor does it keep the daemon from stopping.
             stopped.program.signal(SIGSTOP)
             try await bench.startPython(writer.replacing("%d", with: "5")).succeed()
-            try await bench.waitUntilServed(50_000)
+            try await bench.waitUntilServed(30_000)
             try await daemon.stop()
         }
     }

@@ -115,7 +115,7 @@ struct MisbehaviourTests {
             let daemon = try await bench.startDaemon()
             // More than a pipe holds.
             try await bench.write(
-                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) INSERT INTO person (id) SELECT i FROM n",
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) INSERT INTO person (id) SELECT i FROM n",
                 as: "Widget")
             try await daemon.logged(#"Hook "bad/hook" failed for "MainApp", attempt 1: "#)
             try await othersAreServed(bench, daemon)
