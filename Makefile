@@ -30,7 +30,7 @@ order-of = $(if $(wildcard config/link/$(1).order),-Xlinker --no-warn-symbol-ord
 build-product = HISTORYD_VERSION='$(VERSION)' $(SWIFT) build -c release --static-swift-stdlib \
 	$(RELEASEFLAGS) $(call order-of,$(1)) --product $(1)
 
-PACKAGES  = libsqlite3-dev libsystemd-dev libnats-dev libssl-dev nats-server sqlite3 python3 python3-venv systemd-container jq curl acl prometheus dpkg-dev
+PACKAGES  = libsqlite3-dev libsystemd-dev libnats-dev libssl-dev nats-server sqlite3 python3 python3-venv systemd-container procps jq curl acl prometheus dpkg-dev
 EXTENSION = Sources/CSQLiteHistory/history.c
 # SwiftPM would link the extension against the Swift runtime, and it could not be loaded without one.
 build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
