@@ -1,11 +1,9 @@
 import HistoryConfiguration
+import PersistentHistory
 
 extension StringProtocol {
     /// What a plugin said, as the end of a sentence that another one may follow.
-    var excerptAsSentence: String {
-        let text = excerpt
-        return text.last.map { ".!?…".contains($0) } ?? false ? text : text + "."
-    }
+    var excerptAsSentence: String { excerpt.asSentence }
 
     /// What a plugin said, as part of a sentence: on one line, harmless to a terminal, and not long.
     var excerpt: String {

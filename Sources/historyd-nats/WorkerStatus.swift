@@ -138,7 +138,4 @@ final class WorkerStatus: Sendable {
 }
 
 /// An error at the end of a message: some have their full stop.
-func sentence(_ error: any Error) -> String {
-    let text = "\(error)"
-    return text.hasSuffix(".") ? text : text + "."
-}
+func sentence(_ error: any Error) -> String { "\(error)".asSentence }

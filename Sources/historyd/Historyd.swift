@@ -68,14 +68,14 @@ struct Historyd: ParsableCommand {
             print("\(config) is valid: \(loaded.summary).")
             for store in loaded.configuration.stores {
                 // To look at a path may wait for its disk.
-                let (problems, isMissing) = await onPool {
+                let (problems, missing) = await onPool {
                     (
                         StoreAccess.problems(of: store.path, isPolled: store.poll != nil),
-                        access(store.path, F_OK) != 0 && errno == ENOENT
+                        StoreAccess.missing(store.path)
                     )
                 }
-                if isMissing, problems.isEmpty {
-                    logger.notice("Store \"\(store.name)\" would wait. There is no file \"\(store.path)\" yet.")
+                if let missing, problems.isEmpty {
+                    logger.notice("Store \"\(store.name)\" would wait. There is no \(missing) yet.")
                 }
                 for problem in problems {
                     logger.warning("Store \"\(store.name)\" would wait. \(problem)\(Self.groupNote)")

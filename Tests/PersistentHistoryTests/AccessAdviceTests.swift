@@ -77,7 +77,7 @@ import Testing
         )
     }
 
-    /// An access control list does not concern the owner: to a user's own file, `setfacl -m u:` lets nobody in.
+    /// An access control list does not concern the owner: to a user's own file, `setfacl -m u:` lets no user in.
     @Test func anOwnerIsAdvisedToChangeTheMode() throws {
         let folder = try TemporaryFolder()
         try folder.write("store", "")

@@ -54,15 +54,14 @@ extension ControlHandler {
     }
 
     private static func missing(_ path: String) -> [String] {
-        guard access(path, F_OK) != 0, errno == ENOENT else { return [] }
-        let folder = StorePath.parent(of: path)
-        let what = access(folder, F_OK) == 0 ? "file \"\(path)\"" : "folder \"\(folder)\""
-        return ["There is no \(what), or it is not shown to this user: the store waits for it."]
+        StoreAccess.missing(path).map {
+            ["There is no \($0), or it is not shown to this user: the store waits for it."]
+        } ?? []
     }
 
     private static var user: String {
-        let name = getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) }
-        return name.map { "\($0) (\(geteuid()))" } ?? String(geteuid())
+        let (name, number) = (Accounts.name(ofUser: geteuid()), String(geteuid()))
+        return name == number ? number : "\(name) (\(number))"
     }
 
     /// A clock that was set back, or never set: times of transactions, and with them lag, mean nothing then.

@@ -130,7 +130,7 @@ extension ControlHandler {
             let text =
                 "\"\(name)\" did not reach \(token) in time: \(position)"
                 + (state.problem.map { ", and is held by a failure: \($0)" } ?? "")
-            throw ControlError(.timedOut, text.hasSuffix(".") ? text : text + ".")
+            throw ControlError(.timedOut, text.asSentence)
         }
         return PositionReport(store: store.name, consumer: name, cursor: reached.description)
     }

@@ -8,7 +8,7 @@ import PersistentHistory
 extension ControlHandler {
     func clean(_ name: String?, dryRun: Bool, force: Bool, _ peer: Peer) async throws -> CleanReport {
         var reports: [CleanReport.Store] = []
-        // A store that cannot be cleaned keeps nobody from cleaning the others.
+        // The others are cleaned, also where one cannot be.
         var failures: [(store: String, error: ControlError)] = []
         for store in try await stores(name) {
             do {

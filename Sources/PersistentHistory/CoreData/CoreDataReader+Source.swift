@@ -121,8 +121,7 @@ extension CoreDataReader: HistorySource {
         _ transaction: HistoryTransaction, _ body: (inout CoreDataRows) throws -> T
     ) throws -> T {
         try read { db, catalog in
-            let bounds = try bounds(db)
-            try bounds.check(after: bounds.token(transaction.number - 1))
+            try bounds(db).check(after: transaction.number - 1)
             if try isReplaced(db, transaction.outline?.fingerprint, at: transaction.number) {
                 throw ahead(transaction.number)
             }

@@ -187,7 +187,7 @@ public final class CoreDataReader: Sendable {
         isPosition: Bool, through last: Int64 = .max, _ limit: Int = HistoryReader.batchSize,
         _ filter: HistoryFilter = HistoryFilter(), partSize: Int?
     ) throws -> HistoryBatch {
-        if number > 0 || isPosition { try bounds.check(after: bounds.token(number)) }
+        try bounds.check(after: number, isPosition: isPosition)
         if bounds.end <= number {
             return HistoryBatch(transactions: [], end: number, isLast: last == .max, fingerprint: nil)
         }

@@ -18,3 +18,8 @@ extension Sequence where Element: CustomStringConvertible {
     /// `"a", "b"`.
     package var quoted: String { map { "\"\($0)\"" }.joined(separator: ", ") }
 }
+
+extension StringProtocol {
+    /// With a full stop, where it does not end as a sentence does.
+    package var asSentence: String { last.map { ".!?…".contains($0) } ?? false ? String(self) : self + "." }
+}

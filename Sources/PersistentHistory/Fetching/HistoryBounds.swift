@@ -29,6 +29,13 @@ struct HistoryBounds: Sendable, Equatable {
         if loss(at: token) == .expired { throw .expired(token.number, oldest: oldest) }
     }
 
+    /// The same for a number of this store.
+    ///
+    /// - Parameter isPosition: Whether 0 is one, from which something may be missing, or stands for whatever is there.
+    func check(after number: Int64, isPosition: Bool = true) throws(HistoryError) {
+        if number > 0 || isPosition { try check(after: token(number)) }
+    }
+
     /// Checks that the history has been at a token, whether or not it was deleted since.
     ///
     /// - Throws: `HistoryError` with `.tokenForeign` or `.tokenAhead`.

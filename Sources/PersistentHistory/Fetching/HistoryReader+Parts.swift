@@ -60,7 +60,7 @@ extension HistoryReader {
             let header = try HistoryHeader(db, fingerprintAt: transaction.number)
             guard header.storeID == transaction.token.store else { throw Self.isGone }
             if header.isReplaced(transaction.outline?.fingerprint) { throw ahead(transaction.number) }
-            try header.bounds.check(after: header.bounds.token(start - 1))
+            try header.bounds.check(after: start - 1)
             return try body(db, header)
         }
     }

@@ -203,7 +203,7 @@ public final class HistoryReader: Sendable {
         partSize: Int? = nil, values: WantedValues? = nil
     ) throws -> HistoryBatch {
         guard header.storeID == storeID else { throw Self.isGone }
-        if number > 0 || isPosition { try header.bounds.check(after: header.bounds.token(number)) }
+        try header.bounds.check(after: number, isPosition: isPosition)
         // The usual case when a look comes too early, or is a repeated one.
         if header.newest <= number {
             return HistoryBatch(transactions: [], end: number, isLast: last == .max, fingerprint: nil)

@@ -24,7 +24,14 @@ package enum StoreAccess {
         return problems
     }
 
-    /// The same for a replica, which need not be there.
+    /// What of a store is not there, its file or its folder: `file "…"`; nil where it is.
+    package static func missing(_ path: String) -> String? {
+        guard access(path, F_OK) != 0, errno == ENOENT else { return nil }
+        let folder = StorePath.parent(of: path)
+        return access(folder, F_OK) == 0 ? "file \"\(path)\"" : "folder \"\(folder)\""
+    }
+
+    /// What stands in the way of a replica, which need not be there.
     package static func problems(ofReplica path: String, _ readers: ReplicaAccess?) -> [String] {
         var problems: [String] = []
         let folder = StorePath.parent(of: path)
@@ -63,9 +70,9 @@ package enum StoreAccess {
 }
 
 /// Users and groups by name and number, as the system's databases have them.
-enum Accounts {
+package enum Accounts {
     /// `app`, or the number where no name is known.
-    static func name(ofUser user: UInt32) -> String {
+    package static func name(ofUser user: UInt32) -> String {
         lookUp(passwd()) { entry, buffer, count, result in
             getpwuid_r(user, entry, buffer, count, result)
         } read: {
