@@ -192,3 +192,61 @@ package enum PluginEvent: Sendable {
     /// A process that had ended works again.
     case works(afterEnds: Int)
 }
+
+/// For callers that wait in a task.
+extension CoprocessPlugin {
+    package nonisolated func observe(_ calls: [ObserverCall]) async -> ObserverOutcome {
+        if case .observed(let outcome) = await answer(to: .observe(calls)) { return outcome }
+        return ObserverOutcome(succeeded: 0)
+    }
+
+    package nonisolated func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult {
+        guard case .merged(let result) = await answer(to: .merge(call)) else { throw stopped }
+        return try result.get()
+    }
+
+    package nonisolated func expired(_ call: ExpiredCall) async throws(HookFailure) {
+        if case .expired(let failure?) = await answer(to: .expired(call)) { throw failure }
+    }
+
+    private func answer(to request: HookRequest) async -> HookAnswer {
+        await outcome {
+            PluginConversation(request, to: self, answer: $0)
+        } begin: { conversation in
+            if !sendAtOnce(request, of: conversation) { begin(conversation) }
+        }
+    }
+
+    package nonisolated func call(_ call: ContextCall, of process: Int?) async throws(HookFailure)
+        -> ContextAnswer
+    {
+        try await makeCall(call, of: process).get()
+    }
+
+    private func makeCall(_ call: ContextCall, of process: Int?) async -> Result<ContextAnswer, HookFailure> {
+        await outcome {
+            PluginConversation(call, of: process, to: self, answer: $0)
+        } begin: {
+            begin($0)
+        }
+    }
+
+    private func outcome<T: Sendable>(
+        _ make: (@escaping @LoopActor (T) -> Void) -> PluginConversation,
+        begin: (PluginConversation) -> Void
+    ) async -> T {
+        let waiter = Locked<CheckedContinuation<T, Never>?>(nil)
+        let conversation = make { answer in
+            waiter.withLock { $0.take() }?.resume(returning: answer)
+        }
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                waiter.withLock { $0 = continuation }
+                begin(conversation)
+            }
+        } onCancel: {
+            // After it has begun: that is on the loop as well.
+            conversation.cancel()
+        }
+    }
+}

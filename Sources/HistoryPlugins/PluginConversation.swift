@@ -1,5 +1,4 @@
-import DequeModule
-package import PersistentHistory
+import PersistentHistory
 
 /// A list of calls to a coprocess, of which one at a time has the turn: requests are written ahead, so that a
 /// pipe's latency is not paid for each.
@@ -17,12 +16,12 @@ package import PersistentHistory
     let count: Int
     private let observerCalls: [ObserverCall]
     /// The process that it is meant for; nil for whichever runs.
-    fileprivate let process: Int?
+    let process: Int?
     private unowned let plugin: CoprocessPlugin
     /// Calls that were sent, those of this turn, and those that have succeeded.
-    fileprivate(set) var sent = 0
-    fileprivate var sentInTurn = 0
-    fileprivate(set) var succeeded = 0
+    private(set) var sent = 0
+    private(set) var sentInTurn = 0
+    private(set) var succeeded = 0
     private var result: MergeResult?
     private var contextResult: ContextAnswer?
     /// Of the calls that have succeeded.
@@ -66,6 +65,9 @@ package import PersistentHistory
         sent += 1
         sentInTurn += 1
     }
+
+    /// Lets the next one have its turn.
+    func giveWay() { sentInTurn = 0 }
 
     private func writeOther(_ id: Int64, to json: inout JSONBytes) {
         switch request {
@@ -115,7 +117,7 @@ package import PersistentHistory
     }
 
     /// The process for which it was meant is gone.
-    fileprivate func markNotMade() {
+    func markNotMade() {
         contextResult = ContextAnswer(.notMade, process: plugin.process)
     }
 
@@ -124,155 +126,94 @@ package import PersistentHistory
     }
 }
 
+// MARK: - Answers
+
+/// What the process answers: read when there is something, and handed to the conversation that has the turn.
 extension CoprocessPlugin {
-    /// How many calls one may make while others wait, before it is their turn: a long backlog of
-    /// one consumer does not keep the others waiting to its end.
-    private static let share = 64
+    /// Longer lines are nonsense.
+    nonisolated static let maximumLine = 16 << 20
+    /// Lines without anything on them are passed over, but not for ever.
+    private static let maximumBlankLines = 1000
 
-    /// Whether a conversation waits for its turn.
-    var isAwaited: Bool { conversations.count > 1 }
-
-    package nonisolated func begin(_ request: HookRequest, answer: @escaping @Sendable (HookAnswer) -> Void)
-        -> any HookConversation
-    {
-        let conversation = PluginConversation(request, to: self) { answer($0) }
-        if !sendAtOnce(request, of: conversation) {
-            try? HistoryLoop.shared().soon { self.begin(conversation) }
+    func readAnswers(_ session: CoprocessSession) {
+        takeTurnBack()
+        defer { offerTurn() }
+        let output = session.child.output
+        do throws(SystemError) {
+            repeat {
+                guard let count = try output.readNow(into: &session.buffer) else { return }
+                if count == 0 { return session.outputEnd.signal() }
+                guard take(session.buffer[..<count], session) else { return }
+                if count == session.buffer.count {
+                    // A process that writes as fast as one reads would keep the loop from all others.
+                    return try HistoryLoop.shared().soon { self.readAnswers(session) }
+                }
+                // Where all was read there is an edge to come, unless it is the end.
+            } while output.isExpired
+        } catch {
+            killProcess(because: HookFailure(.badAnswer, "The output of \(title) could not be read: \(error)."))
+            session.outputEnd.signal()
         }
-        return conversation
     }
 
-    private func begin(_ conversation: PluginConversation) {
-        takeTurnBack()
-        conversations.append(conversation)
-        if case .over = stage {
-            // It is not answered before the caller is ready for that.
-            try? HistoryLoop.shared().soon { self.leave(conversation, self.stopped) }
-        } else if conversations.count == 1 {
-            if mayNotSend(conversation) {
-                try? HistoryLoop.shared().soon { self.pump() }
-            } else {
-                pump()
+    /// - Returns: False if the process has lost step, and was killed.
+    private func take(_ bytes: ArraySlice<UInt8>, _ session: CoprocessSession) -> Bool {
+        var nonsense: String?
+        var failure: HookFailure?
+        var answered = false
+        let now = CoprocessProtocol.Instant.now
+        let conversation = conversations.first
+        var rest = bytes
+        while nonsense == nil, let (line, isCut) = session.splitter.next(&rest) {
+            guard !Self.isBlank(line) else {
+                session.blankLines += 1
+                if session.blankLines > Self.maximumBlankLines { nonsense = "wrote only blank lines" }
+                continue
+            }
+            session.blankLines = 0
+            if !isCut, let id = PluginAnswer.success(line), let isWanted = exchange.receiveNull(id, at: now) {
+                answered = true
+                if isWanted { failure = accept(.null, conversation) ?? failure }
+                continue
+            }
+            switch exchange.receive(isCut ? nil : PluginAnswer(line: line), at: now) {
+            case .deliver(let outcome):
+                answered = true
+                failure = accept(outcome, conversation) ?? failure
+            case .drop: answered = true
+            case .nonsense(let what):
+                nonsense = "\(what): \(String(decoding: line.prefix(1000), as: UTF8.self).excerpt)"
             }
         }
-    }
-
-    /// Sends what the one that has the turn may send, as many calls ahead as the window allows.
-    func pump() {
-        takeTurnBack()
-        guard case .running(let session) = stage, let first = conversations.first else { return }
-        var conversation = first
-        if conversation.succeeded == conversation.sent, conversation.sentInTurn >= Self.share, isAwaited {
-            conversation.sentInTurn = 0
-            conversations.append(conversations.removeFirst())
-            conversation = conversations[0]
+        if nonsense == nil, session.splitter.isOverLimit {
+            nonsense = "wrote a line of more than \(Self.maximumLine) bytes"
         }
-        if mayNotSend(conversation), conversation.succeeded == conversation.sent {
+        if let failure {
+            endTurn(failure)
+        } else if let conversation, conversation.succeeded == conversation.count {
             endTurn(nil)
-            return pump()
         }
-        if conversation.sent == 0, let process = conversation.process, process != self.process {
-            conversation.markNotMade()
-            endTurn(nil)
-            return pump()
+        if let nonsense {
+            killProcess(because: HookFailure(.badAnswer, "\(title) \(nonsense)."))
+            session.outputEnd.signal()
+            return false
         }
-        if mayNotSend(conversation) { return }
-        var hasSent = false
-        while conversation.sent < conversation.count, exchange.hasRoom,
-            conversation.sentInTurn < Self.share || !isAwaited
-        {
-            exchange.send(at: .now) { id in
-                let before = outbox.count
-                conversation.write(id, to: &outbox)
-                return outbox.count - before
-            }
-            hasSent = true
-        }
-        guard hasSent else { return }
-        flush(session)
-        watchTime()
+        if answered { pump() }
+        return true
     }
 
-    package nonisolated func finishCalls() {
-        isFinishing.withLock { $0 = true }
-        turn.end()
-        try? HistoryLoop.shared().soon { self.pump() }
-    }
-
-    private func mayNotSend(_ conversation: PluginConversation) -> Bool {
-        conversation.isOfObserver && isFinishing.withLock { $0 }
-    }
-
-    /// The turn goes to the next.
-    func endTurn(_ failure: HookFailure?) {
-        guard let conversation = conversations.popFirst() else { return }
-        exchange.abandon()
-        conversation.end(failure)
-    }
-
-    func leave(_ conversation: PluginConversation, _ failure: HookFailure? = nil) {
-        takeTurnBack()
-        guard let index = conversations.firstIndex(where: { $0 === conversation }) else { return }
-        conversations.remove(at: index)
-        if index == 0 { exchange.abandon() }
-        conversation.end(failure)
-        pump()
-    }
-
-    // MARK: For callers that wait in a task
-
-    package nonisolated func observe(_ calls: [ObserverCall]) async -> ObserverOutcome {
-        if case .observed(let outcome) = await answer(to: .observe(calls)) { return outcome }
-        return ObserverOutcome(succeeded: 0)
-    }
-
-    package nonisolated func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult {
-        guard case .merged(let result) = await answer(to: .merge(call)) else { throw stopped }
-        return try result.get()
-    }
-
-    package nonisolated func expired(_ call: ExpiredCall) async throws(HookFailure) {
-        if case .expired(let failure?) = await answer(to: .expired(call)) { throw failure }
-    }
-
-    private func answer(to request: HookRequest) async -> HookAnswer {
-        await outcome {
-            PluginConversation(request, to: self, answer: $0)
-        } begin: { conversation in
-            if !sendAtOnce(request, of: conversation) { begin(conversation) }
+    private func accept(_ outcome: PluginAnswer.Outcome, _ conversation: PluginConversation?) -> HookFailure? {
+        noteWork()
+        do throws(HookFailure) {
+            try conversation?.accept(outcome, after: exchange.lastCallTime)
+            return nil
+        } catch {
+            // The requests behind it were in vain.
+            exchange.abandon()
+            return error
         }
     }
 
-    package nonisolated func call(_ call: ContextCall, of process: Int?) async throws(HookFailure)
-        -> ContextAnswer
-    {
-        try await makeCall(call, of: process).get()
-    }
-
-    private func makeCall(_ call: ContextCall, of process: Int?) async -> Result<ContextAnswer, HookFailure> {
-        await outcome {
-            PluginConversation(call, of: process, to: self, answer: $0)
-        } begin: {
-            begin($0)
-        }
-    }
-
-    private func outcome<T: Sendable>(
-        _ make: (@escaping @LoopActor (T) -> Void) -> PluginConversation,
-        begin: (PluginConversation) -> Void
-    ) async -> T {
-        let waiter = Locked<CheckedContinuation<T, Never>?>(nil)
-        let conversation = make { answer in
-            waiter.withLock { $0.take() }?.resume(returning: answer)
-        }
-        return await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                waiter.withLock { $0 = continuation }
-                begin(conversation)
-            }
-        } onCancel: {
-            // After it has begun: that is on the loop as well.
-            conversation.cancel()
-        }
-    }
+    /// (A closure would check for each line that it is on the loop.)
+    private nonisolated static func isBlank(_ line: ArraySlice<UInt8>) -> Bool { !line.contains { $0 > 0x20 } }
 }

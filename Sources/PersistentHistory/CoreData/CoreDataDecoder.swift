@@ -145,7 +145,7 @@ struct CoreDataOrigins {
             guard number == key.numbers[index] else { return false }
             if number != .min { continue }
             if let text = key.texts[index] {
-                guard ChangeDecoder.isText(row, column + 4, text.text) else { return false }
+                guard row.isText(column + 4, text.text) else { return false }
             } else if sqlite3_column_type(row, column + 4) != SQLITE_NULL {
                 return false
             }
@@ -176,7 +176,7 @@ struct CoreDataOrigins {
     }
 
     private static func text(_ row: OpaquePointer, _ column: Int32) throws -> String? {
-        guard let bytes = ChangeDecoder.bytes(row, column) else { return nil }
+        guard let bytes = row.textBytes(column) else { return nil }
         guard bytes.count <= longest else {
             throw UnexpectedValue("the name of an author, a context or a process has \(bytes.count) bytes")
         }

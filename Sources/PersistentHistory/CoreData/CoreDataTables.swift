@@ -121,7 +121,7 @@ extension CoreDataTables {
             throw UnexpectedValue("the table Z_METADATA is missing")
         }
         return try db.rows("SELECT Z_UUID FROM Z_METADATA ORDER BY Z_VERSION DESC LIMIT 1") { row in
-            guard try row.step(db), let id = ChangeDecoder.bytes(row, 0).flatMap({ StoreID($0) }) else {
+            guard try row.step(db), let id = row.textBytes(0).flatMap({ StoreID($0) }) else {
                 throw UnexpectedValue("Z_UUID, the store's id, is not a UUID")
             }
             return id

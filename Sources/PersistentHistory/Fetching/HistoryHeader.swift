@@ -31,10 +31,10 @@ struct HistoryHeader: Sendable, Equatable {
         try db.rows("SELECT key, value FROM historyd_store WHERE key BETWEEN 'floor' AND 'id'") { rows in
             var (id, floor) = (StoreID?.none, Int64(0))
             while try rows.step(db) {
-                if ChangeDecoder.isText(rows, 0, "id") {
-                    id = known.flatMap { ChangeDecoder.isText(rows, 1, $0.text) ? $0 : nil }
+                if rows.isText(0, "id") {
+                    id = known.flatMap { rows.isText(1, $0.text) ? $0 : nil }
                     id = try id ?? storeID(rows, 1)
-                } else if ChangeDecoder.isText(rows, 0, "floor") {
+                } else if rows.isText(0, "floor") {
                     floor = try position(rows, 1, "the position up to which the history was deleted")
                 }
             }
@@ -49,12 +49,12 @@ struct HistoryHeader: Sendable, Equatable {
             "SELECT CAST(origin AS TEXT) FROM historyd_change WHERE id = ? AND (kind & 3 <> 3 OR object IS NOT NULL)",
             number
         ) { rows in
-            try rows.step(db) ? ChangeDecoder.bytes(rows, 0).map { HistoryBatch.fingerprint($0) } : nil
+            try rows.step(db) ? rows.textBytes(0).map { HistoryBatch.fingerprint($0) } : nil
         }
     }
 
     private static func storeID(_ row: OpaquePointer, _ column: Int32) throws -> StoreID {
-        guard let id = ChangeDecoder.bytes(row, column).flatMap({ StoreID($0) }) else {
+        guard let id = row.textBytes(column).flatMap({ StoreID($0) }) else {
             throw UnexpectedValue("the store's id", expected: "a UUID", found: row, column)
         }
         return id

@@ -83,7 +83,7 @@ extension HistoryRows {
         var isLast = last == .max
         while let id = try next(rows, after: end) {
             if id > last, run.isUndeclared { break }
-            let origin = ChangeDecoder.bytes(rows, 1)
+            let origin = rows.textBytes(1)
             if run.isBegun, try !run.continues(with: rows, origin) || UnrecordedChanges.entities(rows) != nil {
                 isLast = false
                 break

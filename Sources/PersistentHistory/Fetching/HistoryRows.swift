@@ -94,7 +94,7 @@ struct HistoryRows {
         var start = number
         var before = OriginRun()
         while let id = try next(rows, after: end) {
-            let origin = ChangeDecoder.bytes(rows, 1)
+            let origin = rows.textBytes(1)
             let continues = run.continues(with: rows, origin)
             // A declared writer's transaction is never split: the position may be of before the store was restored.
             if id > last, run.isUndeclared || !continues { break }
@@ -151,78 +151,110 @@ struct HistoryRows {
     }
 }
 
-/// Makes transactions of recorded rows: a transaction is the longest run of rows with one origin.
-///
-/// A value without I/O: rows go in, one after the other, and transactions come out.
-struct TransactionAssembler {
-    private let store: StoreID
-    private let filter: HistoryFilter
-    private let isReversed: Bool
+// MARK: - One row
 
-    private var origin = Origin.undeclared(milliseconds: 0)
-    private var isWanted = false
-    private var isOpen = false
-    private var last: Int64 = 0
-    private var changes: [HistoryChange] = []
-    /// Rows of the current run, including those that the filter leaves out.
-    private(set) var runLength = 0
+/// Reads the rows of `historyd_change` from a statement that selects
+/// `id, origin, kind, object, detail`.
+struct ChangeDecoder {
+    private let encoding: StoreEncoding
+    private let shape: (Int64) throws -> Entity?
+    /// Consecutive rows are usually of one kind, and change the same columns.
+    private var last: (kind: Int64, meaning: (Entity, ChangeOperation))?
+    private var lastChanged: (entity: Entity, bits: Int64, names: [String])?
 
-    init(store: StoreID, filter: HistoryFilter = HistoryFilter(), isReversed: Bool = false) {
-        self.store = store
-        self.filter = filter
-        self.isReversed = isReversed
+    init(encoding: StoreEncoding, shape: @escaping (Int64) throws -> Entity?) {
+        self.encoding = encoding
+        self.shape = shape
     }
 
-    /// Whether the current run's transaction passed the filter, so that its changes are of use.
-    var wantsChanges: Bool { isWanted }
-
-    /// Changes of the current run that the filter selects.
-    var changeCount: Int { changes.count }
-
-    /// The time that a delete's tombstone carries.
-    var timestamp: HistoryTimestamp { origin.timestamp }
-
-    /// A row with another origin than the last one came: gives the transaction that ended, if it
-    /// has changes that are wanted.
-    mutating func begin(_ origin: Origin, at number: Int64) -> HistoryTransaction? {
-        let finished = finish()
-        self.origin = origin
-        isWanted = filter.accepts(origin)
-        isOpen = true
-        last = number
-        return finished
+    /// What the current row says of its shape and operation; nil for a row that is void.
+    ///
+    /// - Throws: `UnexpectedValue` for a shape that the store does not know.
+    @inline(__always) mutating func kind(_ statement: OpaquePointer) throws -> (Entity, ChangeOperation)? {
+        let kind = sqlite3_column_int64(statement, 2)
+        if let last, last.kind == kind { return last.meaning }
+        return try meaning(of: kind, statement)
     }
 
-    /// Counts a row to the current run.
-    mutating func count(_ number: Int64) {
-        if !isReversed { last = number }
-        runLength += 1
-    }
-
-    mutating func append(_ change: HistoryChange) {
-        // Most transactions have one.
-        if changes.isEmpty { changes = [change] } else { changes.append(change) }
-    }
-
-    /// The transaction that names entities with unrecorded changes, at the end of the current run; nil where
-    /// it is not wanted.
-    func recreation(of entities: [String]) -> HistoryTransaction? {
-        guard filter.accepts(recreated: entities, at: origin.timestamp) else { return nil }
-        return HistoryTransaction(
-            token: HistoryToken(store: store, number: last), author: nil, context: nil, processID: nil,
-            timestamp: origin.timestamp, changes: [], recreated: entities)
-    }
-
-    /// Ends the current run.
-    mutating func finish() -> HistoryTransaction? {
-        defer {
-            changes = []
-            runLength = 0
-            isOpen = false
+    private mutating func meaning(of kind: Int64, _ statement: OpaquePointer) throws
+        -> (Entity, ChangeOperation)?
+    {
+        let operation: ChangeOperation
+        switch kind & 3 {
+        case 0: operation = .insert
+        case 1: operation = .update
+        case 2: operation = .delete
+        default: return nil
         }
-        guard isOpen, !changes.isEmpty else { return nil }
-        return HistoryTransaction(
-            HistoryToken(store: store, number: last), origin.authorship, origin.processID, origin.timestamp,
-            .changes(isReversed ? changes.reversed() : changes))
+        guard let entity = try shape(kind >> 2) else {
+            throw UnexpectedValue(
+                "change \(sqlite3_column_int64(statement, 0)) has the shape \(kind >> 2), which it does not describe"
+            )
+        }
+        last = (kind, (entity, operation))
+        return (entity, operation)
     }
+
+    /// The current row's change.
+    mutating func change(
+        _ statement: OpaquePointer, _ entity: Entity, _ operation: ChangeOperation, at time: HistoryTimestamp
+    ) throws -> HistoryChange {
+        var properties: [String] = []
+        var tombstone: Tombstone?
+        switch operation {
+        case .insert: break
+        case .update:
+            properties = changedProperties(statement, entity)
+        case .delete where !entity.preserved.isEmpty:
+            let values =
+                entity.hasPlainTombstone
+                ? [HistoryValue(statement, 4)] : try list(statement, 4, count: entity.preserved.count)
+            tombstone = Tombstone(values: Array(zip(entity.preserved, values)), deletedDate: time)
+        case .delete: break
+        }
+        return HistoryChange(
+            entity: entity, operation: operation, objectID: try objectID(statement, entity),
+            changedProperties: properties, tombstone: tombstone)
+    }
+
+    private mutating func changedProperties(_ statement: OpaquePointer, _ entity: Entity) -> [String] {
+        let detail = HistoryValue(statement, 4)
+        if case .integer(let bits) = detail, let lastChanged, lastChanged.bits == bits,
+            lastChanged.entity === entity
+        {
+            return lastChanged.names
+        }
+        let names = ChangedColumns.positions(detail).compactMap {
+            entity.columns.indices.contains($0) ? entity.columns[$0].name : nil
+        }
+        if case .integer(let bits) = detail { lastChanged = (entity, bits, names) }
+        return names
+    }
+
+    func objectID(_ statement: OpaquePointer, _ entity: Entity) throws -> ObjectID {
+        let columns = entity.json.keyColumns
+        switch entity.key {
+        case .rowid: return ObjectID(columns: columns, value: HistoryValue(statement, 3), isRowID: true)
+        case .column: return ObjectID(columns: columns, value: HistoryValue(statement, 3).asKey)
+        case .columns:
+            if case .text(let text) = HistoryValue(statement, 3), text.hasPrefix("rowid:"),
+                let rowid = Int64(text.dropFirst(6))
+            {
+                return ObjectID(columns: ObjectID.rowidColumns, value: .integer(rowid), isRowID: true)
+            }
+            return ObjectID(
+                columns: columns, values: try list(statement, 3, count: columns.count).map(\.asKey))
+        }
+    }
+
+    private func list(_ statement: OpaquePointer, _ column: Int32, count: Int) throws -> [HistoryValue] {
+        let text: String? = if case .text(let text) = HistoryValue(statement, column) { text } else { nil }
+        guard let values = text.flatMap({ ValueList.values($0, encoding: encoding) }), values.count == count
+        else {
+            throw UnexpectedValue(
+                "change \(sqlite3_column_int64(statement, 0)) has a list of values that cannot be read")
+        }
+        return values
+    }
+
 }

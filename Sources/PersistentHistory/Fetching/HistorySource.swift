@@ -125,13 +125,3 @@ extension HistorySource {
             hint: "The store was replaced or restored from a backup: start over from a copy of the data.")
     }
 }
-
-/// What a look at a store finds.
-struct HistoryLook: Sendable {
-    let batch: HistoryBatch
-    /// Where the history ended, with its fingerprint: beyond a batch that is not the last.
-    let end: Int64
-    let fingerprint: String?
-    /// Another one after each change of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
-    let schemaVersion: Int64
-}

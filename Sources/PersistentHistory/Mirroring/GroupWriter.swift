@@ -97,10 +97,10 @@ struct GroupWriter: ~Copyable {
         var last: [UInt8] = []
         while try rows.step(db) {
             // Nearly always a text, and that of the row before.
-            let origin = ChangeDecoder.bytes(rows, 1)
+            let origin = rows.textBytes(1)
             if origin.map({ !$0.elementsEqual(last) }) ?? true {
                 last = origin.map { Array($0) } ?? []
-                note(decoder.value(rows, 1))
+                note(HistoryValue(rows, 1))
             }
             json.array { json in
                 for column in 0..<Int32(Self.changeColumns.count) { Self.write(rows, column, to: &json) }
@@ -159,7 +159,7 @@ struct GroupWriter: ~Copyable {
 
     /// A column of a statement's row. Most texts are of ASCII characters, and need not be checked.
     private static func write(_ rows: OpaquePointer, _ column: Int32, to json: inout JSONBytes) {
-        if let text = ChangeDecoder.bytes(rows, column), text.allSatisfy({ $0 < 0x80 }) {
+        if let text = rows.textBytes(column), text.allSatisfy({ $0 < 0x80 }) {
             json.string(text)
         } else {
             HistoryJSON.write(HistoryValue(rows, column), to: &json)

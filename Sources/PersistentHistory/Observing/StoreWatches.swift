@@ -85,3 +85,135 @@ final class StoreWatches: Sendable {
         for follower in followers.values where follower.isUnsettled { follower.heed(.follow) }
     }
 }
+
+// MARK: - Inotify
+
+/// One event of inotify(7).
+struct InotifyEvent: Sendable, Equatable {
+    let watch: Int32
+    let mask: UInt32
+    /// The name in the watched folder that it is about; empty if it is about the watched thing itself.
+    let name: String
+
+    func has(_ bits: Int32) -> Bool {
+        mask & UInt32(bits) != 0
+    }
+}
+
+/// What is asked of inotify, by the kind of thing that is watched.
+enum InotifyMask {
+    /// The folder itself moves or goes.
+    ///
+    /// IN_DELETE_SELF comes late for a folder that is the working directory of a process. But a folder with
+    /// something in it cannot be removed, so this is enough for those on the way to a file that exists.
+    static let folder = UInt32(IN_ONLYDIR | IN_DONT_FOLLOW | IN_MOVE_SELF | IN_DELETE_SELF)
+    /// And names come and go in it.
+    static let names = folder | UInt32(IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE)
+    /// And it may become accessible: for names that could not be looked up.
+    static let absentName = names | UInt32(IN_ATTRIB)
+    /// The link is moved or removed; IN_ATTRIB tells at once that it lost its name.
+    static let link = UInt32(IN_DONT_FOLLOW | IN_MOVE_SELF | IN_DELETE_SELF | IN_ATTRIB)
+    /// The file is written or truncated. Not IN_ATTRIB: as root, SQLite gives the `-wal` its store's owner
+    /// each time that it opens it, and that would wake us after our own opening.
+    static let file = UInt32(IN_DONT_FOLLOW | IN_MODIFY)
+}
+
+/// An inotify descriptor.
+final class Inotify: Sendable {
+    /// inotify_add_watch(2), or a test's stand-in.
+    typealias AddWatch = @Sendable (_ descriptor: Int32, _ path: String, _ mask: UInt32) -> Int32
+
+    let number: Int32
+    /// For those who wait for events on the loop.
+    let descriptor: Descriptor?
+    private let addWatch: AddWatch
+
+    /// - Throws: `ObserverError` with `tooManyInstances` or `system`.
+    init(
+        onLoop: Bool = false, addWatch: @escaping AddWatch = { inotify_add_watch($0, $1, $2) }
+    ) throws(ObserverError) {
+        self.addWatch = addWatch
+        number = inotify_init1(Int32(IN_CLOEXEC) | Int32(IN_NONBLOCK))
+        if number < 0 {
+            let number = errno
+            guard number != EMFILE else {
+                throw ObserverError(
+                    .tooManyInstances,
+                    "Cannot use inotify: the limit of instances or of open files is reached.",
+                    hint: "Raise it: sysctl fs.inotify.max_user_instances=1024, or LimitNOFILE=.", errno: number
+                )
+            }
+            throw .failed(to: "use inotify", number)
+        }
+        do throws(SystemError) {
+            descriptor = onLoop ? try Descriptor(adopting: number, for: .reading) : nil
+        } catch {
+            throw .failed(to: "wait for inotify", error.number)
+        }
+    }
+
+    deinit {
+        if let descriptor { descriptor.close() } else { close(number) }
+    }
+
+    /// Watches what is under `path`, or changes what is asked of a watch on it.
+    ///
+    /// - Returns: the watch, the same for the same inode; nil if nothing of that kind is there.
+    func add(_ path: String, _ mask: UInt32) throws(ObserverError) -> Int32? {
+        let watch = addWatch(number, path, mask)
+        if watch >= 0 { return watch }
+        let number = errno
+        switch number {
+        case ENOENT, ENOTDIR, ELOOP: return nil
+        case EACCES:
+            let advice =
+                mask & UInt32(IN_ONLYDIR) == 0 ? AccessAdvice.readStore(path) : AccessAdvice.readFolder(path)
+            throw ObserverError(
+                .unreadable, "Cannot watch \"\(path)\": Permission denied.", hint: advice.text(), errno: number)
+        default: throw .failed(to: "watch '\(path)'", number)
+        }
+    }
+
+    func remove(_ watch: Int32) {
+        // EINVAL: the kernel removed it already, with what it watched. That is what is wanted.
+        inotify_rm_watch(number, watch)
+    }
+
+    /// Room for some thousand events, so that the end of a burst is soon reached.
+    private static let bufferSize = 1 << 16
+    /// No event is larger: inotify(7).
+    private static let largestEvent = MemoryLayout<inotify_event>.size + Int(NAME_MAX) + 1
+
+    /// Events that are waiting, as many as fit in the buffer, and whether these were all.
+    func read() throws(ObserverError) -> ([InotifyEvent], isDrained: Bool) {
+        let result: Result<([InotifyEvent], isDrained: Bool), ObserverError> = withUnsafeTemporaryAllocation(
+            byteCount: Self.bufferSize, alignment: 16
+        ) { buffer in
+            let count = Glibc.read(number, buffer.baseAddress, buffer.count)
+            guard count >= 0 else {
+                let number = errno
+                if number == EAGAIN || number == EINTR { return .success(([], number == EAGAIN)) }
+                return .failure(.failed(to: "read from inotify", number))
+            }
+            let events = Self.parse(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            return .success((events, count <= buffer.count - Self.largestEvent))
+        }
+        return try result.get()
+    }
+
+    private static func parse(_ bytes: UnsafeRawBufferPointer) -> [InotifyEvent] {
+        let header = MemoryLayout<inotify_event>.size
+        var events: [InotifyEvent] = []
+        var offset = 0
+        while offset + header <= bytes.count {
+            let event = bytes.loadUnaligned(fromByteOffset: offset, as: inotify_event.self)
+            let end = offset + header + Int(event.len)
+            // Padded with zero bytes.
+            let name = bytes[(offset + header)..<end].prefix { $0 != 0 }
+            events.append(
+                InotifyEvent(watch: event.wd, mask: event.mask, name: String(decoding: name, as: UTF8.self)))
+            offset = end
+        }
+        return events
+    }
+}

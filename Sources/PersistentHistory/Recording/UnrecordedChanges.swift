@@ -30,10 +30,8 @@ enum UnrecordedChanges {
     }
 
     private static func names(_ row: OpaquePointer) throws -> [String]? {
-        guard sqlite3_column_type(row, 4) == SQLITE_TEXT, ChangeDecoder.text(row, 3) == object
-        else { return nil }
-        let bytes = Data(ChangeDecoder.bytes(row, 4).map(Array.init) ?? [])
-        guard bytes.count <= longest, let names = try? JSONDecoder().decode([String].self, from: bytes),
+        guard let bytes = row.textBytes(4), row.isText(3, object) else { return nil }
+        guard bytes.count <= longest, let names = try? JSONDecoder().decode([String].self, from: Data(bytes)),
             !names.isEmpty
         else {
             throw UnexpectedValue("what names the entities with unrecorded changes is not a list of names")

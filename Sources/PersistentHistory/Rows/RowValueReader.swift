@@ -105,7 +105,7 @@ extension HistoryValue {
     {
         switch sqlite3_column_type(statement, column) {
         case SQLITE_TEXT:
-            guard let bytes = ChangeDecoder.bytes(statement, column), bytes.count > limit else { break }
+            guard let bytes = statement.textBytes(column), bytes.count > limit else { break }
             return (HistoryValue(textOf: bytes.prefix(upTo: textEnd(bytes, limit))), bytes.count)
         case SQLITE_BLOB:
             // The bytes first: they may convert a zeroblob.

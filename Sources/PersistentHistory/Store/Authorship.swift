@@ -1,5 +1,3 @@
-internal import Glibc
-
 /// The program that made a transaction, in a Core Data store.
 public struct Application: Hashable, Sendable {
     /// The name of the process.
@@ -53,8 +51,7 @@ final class Authorship: Sendable, Equatable {
     }
 
     func isWritten(_ other: UnsafeBufferPointer<UInt8>) -> Bool {
-        guard text.count == other.count, let start = other.baseAddress else { return false }
-        return memcmp(text, start, text.count) == 0
+        text.withUnsafeBufferPointer { $0.hasSameBytes(as: other) }
     }
 
     static func == (a: Authorship, b: Authorship) -> Bool {

@@ -51,10 +51,7 @@ extension String {
         let (mine, its) = (utf8, other.utf8)
         guard mine.count == its.count else { return false }
         let isSame = mine.withContiguousStorageIfAvailable { mine in
-            its.withContiguousStorageIfAvailable { its in
-                guard let first = mine.baseAddress, let second = its.baseAddress else { return true }
-                return memcmp(first, second, mine.count) == 0
-            }
+            its.withContiguousStorageIfAvailable { mine.hasSameBytes(as: $0) }
         }
         return isSame.flatMap { $0 } ?? mine.elementsEqual(its)
     }
@@ -69,6 +66,14 @@ extension String {
     /// The text with letters of ASCII alone made capitals: SQLite's words.
     var asciiUppercased: String {
         String(decoding: utf8.map { (0x61...0x7a).contains($0) ? $0 & 0xdf : $0 }, as: UTF8.self)
+    }
+}
+
+extension UnsafeBufferPointer<UInt8> {
+    func hasSameBytes(as other: Self) -> Bool {
+        guard count == other.count else { return false }
+        guard let mine = baseAddress, let its = other.baseAddress else { return true }
+        return memcmp(mine, its, count) == 0
     }
 }
 

@@ -18,7 +18,7 @@ package enum StorePath {
     ///
     /// - Throws: `HistoryError` with `.storeMissing`, `.storeUnreadable` or `.storeCorrupt`.
     static func resolve(_ path: String) throws(HistoryError) -> String {
-        let trail = PathTrail(following: absolute(path))
+        let trail = PathTrail(following: absolute(path) ?? "/" + path)
         guard let last = trail.lookups.last else { throw unusable(path, errno: ENOENT) }
         guard case .file = last.found else {
             if case .nothing(let number) = last.found, number != 0, number != EISDIR {
@@ -43,14 +43,15 @@ package enum StorePath {
 
     /// The path without links where it leads to a file, else as it is from the root on.
     static func real(_ path: String) -> String {
-        guard let resolved = realpath(path, nil) else { return absolute(path) }
+        guard let resolved = realpath(path, nil) else { return absolute(path) ?? "/" + path }
         defer { free(resolved) }
         return String(cString: resolved)
     }
 
-    private static func absolute(_ path: String) -> String {
-        if path.hasPrefix("/") { return path }
-        guard let folder = getcwd(nil, 0) else { return "/" + path }
+    /// The path from the root on; nil where the current folder is not there any more, see `errno`.
+    static func absolute(_ path: String) -> String? {
+        if path.utf8.first == UInt8(ascii: "/") { return path }
+        guard let folder = getcwd(nil, 0) else { return nil }
         defer { free(folder) }
         return PathTrail.join(String(cString: folder), path)
     }

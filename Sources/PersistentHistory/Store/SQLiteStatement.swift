@@ -15,6 +15,19 @@ extension OpaquePointer {
         }
     }
 
+    /// A text's bytes, until the statement's next step; nil if the column is something else.
+    func textBytes(_ column: Int32) -> UnsafeBufferPointer<UInt8>? {
+        guard sqlite3_column_type(self, column) == SQLITE_TEXT, let start = sqlite3_column_text(self, column)
+        else { return nil }
+        return UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(self, column)))
+    }
+
+    func isText(_ column: Int32, _ text: String) -> Bool {
+        guard let bytes = textBytes(column) else { return false }
+        var text = text
+        return text.withUTF8 { $0.hasSameBytes(as: bytes) }
+    }
+
     /// Binds values to a statement's parameters, in their order.
     func bind(_ values: [HistoryValue]) {
         for (index, value) in values.enumerated() { bind(value, Int32(index + 1)) }
@@ -51,6 +64,25 @@ extension OpaquePointer {
             case .value(let value): bind(value, Int32(index + 1))
             case .plain(let text): bindText(UnsafeRawBufferPointer(text), Int32(index + 1), nil)
             }
+        }
+    }
+}
+
+extension HistoryValue {
+    /// A column of a statement's row, with its storage class.
+    init(_ statement: OpaquePointer, _ column: Int32) {
+        switch sqlite3_column_type(statement, column) {
+        case SQLITE_INTEGER: self = .integer(sqlite3_column_int64(statement, column))
+        case SQLITE_FLOAT: self = .real(sqlite3_column_double(statement, column))
+        case SQLITE_TEXT:
+            self = statement.textBytes(column).map { HistoryValue(textOf: $0) } ?? .text("")
+        case SQLITE_BLOB:
+            let count = Int(sqlite3_column_bytes(statement, column))
+            self = .blob(
+                sqlite3_column_blob(statement, column).map {
+                    Array(UnsafeRawBufferPointer(start: $0, count: count))
+                } ?? [])
+        default: self = .null
         }
     }
 }
