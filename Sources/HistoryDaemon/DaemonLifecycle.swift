@@ -1,39 +1,5 @@
-import HistoryControl
-import Logging
 import PersistentHistory
 import ServiceLifecycle
-
-/// Serves one store. Where it cannot be watched it waits, and the others do not wait for it.
-struct StoreService: Service {
-    let runner: StoreRunner
-    let watch: @Sendable () throws -> StoreSignals
-    let reporter: any PipelineReporter
-    let path: String
-    let stop: OneShotEvent
-    let gate: OneShotEvent
-    /// Called at a stop of the daemon.
-    let isStopping: @Sendable () -> Void
-
-    func run() async throws {
-        try await withGracefulShutdownHandler {
-            var pause = GrowingPause(first: .milliseconds(500))
-            while !stop.isSignaled, !Task.isCancelled {
-                do {
-                    // To follow the store's path may wait for a disk.
-                    let signals = try await onPool { () async throws -> StoreSignals in try watch() }
-                    return try await runner.run(watching: signals) { gate.signal() }
-                } catch let error as ObserverError {
-                    reporter.report(.watchFailed(error))
-                    gate.signal()
-                    await stop.sleepUntilRightsChange(of: path, atMost: pause.next())
-                }
-            }
-        } onGracefulShutdown: {
-            stop.signal()
-            isStopping()
-        }
-    }
-}
 
 /// Work until the daemon stops, which cancels it.
 struct BackgroundService: Service {

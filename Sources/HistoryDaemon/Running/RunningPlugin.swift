@@ -36,45 +36,6 @@ struct RunningPlugin: Sendable {
     }
 }
 
-/// A store that is served.
-struct RunningStore: Sendable {
-    let configuration: StoreConfiguration
-    let served: ServedStore
-    /// Stays when the store is started again with another configuration.
-    let control: StoreControl
-    let stop: OneShotEvent
-    /// Opens when it is open, or when it is certain that there is nothing to open yet.
-    let up: OneShotEvent
-    let service: ServiceHost.HostedService
-
-    var name: String { configuration.name }
-
-    /// Ends the service of it, and waits for that.
-    ///
-    /// - Parameter timeout: How long calls in flight may take to end by themselves.
-    func finish(within timeout: Duration) async {
-        stop.signal()
-        await wait(atMost: timeout) { [service] in await service.ended() }
-        service.cancel()
-        await service.ended()
-    }
-}
-
-extension HookCatalog {
-    /// The hooks, ready to be registered with what answers their calls.
-    func hooks(calling running: [String: RunningPlugin]) -> [Hook] {
-        let byHook = Dictionary(plugins.flatMap { plugin in plugin.hooks.map { ($0.id, plugin) } }) {
-            first, _ in first
-        }
-        return hooks.compactMap { hook in
-            guard let plugin = byHook[hook.id], let endpoint = running[plugin.name]?.endpoint else {
-                return nil
-            }
-            return hook.hook(calling: endpoint, policy: plugin.policy)
-        }
-    }
-}
-
 /// What a plugin's process was made from: where that is another, it needs another process.
 struct PluginMaking: Equatable, Sendable {
     /// Without its hooks, and without what is done when they fail: a change of those needs no other process.
@@ -113,6 +74,21 @@ struct PluginMaking: Equatable, Sendable {
             }
             (device, inode, size) = (UInt64(status.st_dev), UInt64(status.st_ino), Int64(status.st_size))
             modified = withUnsafeBytes(of: status.st_mtim) { Array($0) }
+        }
+    }
+}
+
+extension HookCatalog {
+    /// The hooks, ready to be registered with what answers their calls.
+    func hooks(calling running: [String: RunningPlugin]) -> [Hook] {
+        let byHook = Dictionary(plugins.flatMap { plugin in plugin.hooks.map { ($0.id, plugin) } }) {
+            first, _ in first
+        }
+        return hooks.compactMap { hook in
+            guard let plugin = byHook[hook.id], let endpoint = running[plugin.name]?.endpoint else {
+                return nil
+            }
+            return hook.hook(calling: endpoint, policy: plugin.policy)
         }
     }
 }

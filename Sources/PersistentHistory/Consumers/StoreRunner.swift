@@ -205,3 +205,35 @@ extension HistoryError {
     /// Whether a consumer may try again what failed, on the same connections.
     var heals: Bool { !waitsForChange && code != .storeInterrupted && code != .stateDamaged }
 }
+
+/// Runs what serves a store in order, on a thread that may wait: no other store waits with it.
+actor StoreThread {
+    nonisolated let executor = SerialThreadExecutor()
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+}
+
+/// Lets a few stores be opened at the same time, because that takes memory and processor time: a daemon may have
+/// thousands.
+///
+/// An opening that takes long waits for something, and no longer counts.
+final class OpeningTurns: Sendable {
+    static let shared = OpeningTurns()
+
+    /// What counts of an opening.
+    private static let share: Duration = .milliseconds(200)
+
+    private let turns = AsyncLock(free: 4)
+
+    func taking<T>(on thread: isolated StoreThread, _ body: () throws -> T) async throws -> T {
+        let loop = try HistoryLoop.shared()
+        await turns.lock()
+        let turn = Locked<AsyncLock?>(turns)
+        let giveBack: @Sendable () -> Void = { turn.withLock { $0.take() }?.unlock() }
+        let timer = loop.schedule(after: Self.share) { giveBack() }
+        defer {
+            timer.cancel()
+            giveBack()
+        }
+        return try body()
+    }
+}
