@@ -11,9 +11,13 @@ package struct ControlClient: Sendable {
     /// How long a whole answer may take; nil for as long as it takes.
     package var timeout: Duration?
 
-    package init(socketPath: String, timeout: Duration? = nil) {
+    /// What its messages call the daemon.
+    private let program: String
+
+    package init(socketPath: String, timeout: Duration? = nil, program: String = "historyd") {
         self.socketPath = socketPath
         self.timeout = timeout
+        self.program = program
     }
 
     /// The daemon is there, and has not answered in time.
@@ -38,11 +42,11 @@ package struct ControlClient: Sendable {
         do {
             try await send(command, body, over: connect(), take)
         } catch is HTTPParserError {
-            throw Self.cutOff
+            throw cutOff
         } catch is ChannelError {
-            throw Self.cutOff
+            throw cutOff
         } catch is IOError {
-            throw Self.cutOff
+            throw cutOff
         }
     }
 
@@ -54,7 +58,7 @@ package struct ControlClient: Sendable {
         let request = "\(command.method.rawValue) \(command.target) at \"\(socketPath)\""
         throw Unanswered(
             description:
-                "historyd has not answered \(request) within \(timeout?.text ?? "any time")\(command.method == .get ? "." : "; it may still carry out the request.")"
+                "\(program) has not answered \(request) within \(timeout?.text ?? "any time")\(command.method == .get ? "." : "; it may still carry out the request.")"
         )
     }
 
@@ -93,14 +97,14 @@ package struct ControlClient: Sendable {
         case EAGAIN:
             Unanswered(
                 description:
-                    "historyd accepts no connections at \"\(socketPath)\": as many as may wait are waiting.")
+                    "\(program) accepts no connections at \"\(socketPath)\": as many as may wait are waiting.")
         case ENAMETOOLONG:
             Unreachable(
                 description: "The path \"\(socketPath)\" is too long for a socket.", isForbidden: false)
         default:
             Unreachable(
                 description:
-                    "historyd is not running: no process listens at \"\(socketPath)\". Start it, or name the socket of a running one with --socket.",
+                    "\(program) is not running: no process listens at \"\(socketPath)\". Start it, or name the socket of a running one with --socket.",
                 isForbidden: false)
         }
     }
@@ -136,13 +140,13 @@ package struct ControlClient: Sendable {
                     throw Self.error(refusal, status)
                 }
             }
-            throw Self.cutOff
+            throw cutOff
         }
     }
 
-    private static var cutOff: Unreachable {
+    private var cutOff: Unreachable {
         Unreachable(
-            description: "historyd ended, or closed the connection, before its answer was complete.",
+            description: "\(program) ended, or closed the connection, before its answer was complete.",
             isForbidden: false)
     }
 

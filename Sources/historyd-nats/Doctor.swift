@@ -66,16 +66,14 @@ struct Doctor {
         -> Finding
     {
         let path = source.socket ?? Feed.systemSocket
-        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        defer { close(descriptor) }
-        UnixAddress.limitWaits(on: descriptor)
-        let isThere = UnixAddress.with(path) { connect(descriptor, $0, $1) } == 0
-        return finding(
-            .feed, "\(source.consumer)/\(source.context) of \"\(path)\"",
-            isThere
-                ? nil
-                : "The daemon does not answer: \(reason). Until it does, it may delete history of \"\(publication.store)\" that is not published."
-        )
+        var problem: String?
+        do throws(SystemError) {
+            close(try UnixAddress.connect(to: path))
+        } catch {
+            problem =
+                "The daemon does not answer: \(String(cString: strerror(error.number))). Until it does, it may delete history of \"\(publication.store)\" that is not published."
+        }
+        return finding(.feed, "\(source.consumer)/\(source.context) of \"\(path)\"", problem)
     }
 
     private func mirrors(_ following: NATSConfiguration.Following) -> [Finding] {

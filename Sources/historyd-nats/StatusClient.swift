@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import HistoryConfiguration
 import HistoryControl
+import HistoryDaemon
 import PersistentHistory
 
 /// Asks the running program on its socket.
@@ -16,11 +17,6 @@ struct StatusClient: ParsableArguments {
         transform: Self.duration)
     var timeout: Duration?
 
-    /// The program is there, and has not answered in time.
-    struct Unanswered: Error, CustomStringConvertible {
-        let description: String
-    }
-
     private static func duration(_ text: String) throws -> Duration {
         guard let duration = Duration(configured: text) else {
             throw ValidationError("\"\(text)\" is not a duration: seconds, or 500ms, 5s, 3m, 2h, 7d.")
@@ -28,71 +24,40 @@ struct StatusClient: ParsableArguments {
         return duration
     }
 
-    static func say(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
-
     /// - Throws: `ExitCode` after the reason was printed.
-    func ask(_ method: String, _ target: String) throws -> (status: Int, body: String) {
+    func ask(_ command: ControlCommand) throws -> [UInt8] {
         do {
-            return try answer(method, target, within: .seconds(30))
-        } catch let error as Unanswered {
-            Self.say("\(error)\n")
-            throw ExitCode(ExitStatus.temporary.rawValue)
+            return try answer(to: command, within: .seconds(30))
+        } catch let error as ControlClient.Unanswered {
+            throw Self.failed(error, .temporary)
         }
     }
 
     /// - Parameter limit: Where no other is given.
-    /// - Throws: `Unanswered`; `ExitCode` after any other reason was printed.
-    func answer(_ method: String, _ target: String, within limit: Duration) throws -> (
-        status: Int, body: String
-    ) {
-        let limit = timeout ?? limit
-        let end = ContinuousClock.now + limit
-        let descriptor = Glibc.socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        defer { close(descriptor) }
-        /// Limits the next call to the rest of the time.
-        func limitNextCall() throws {
-            let rest = end - .now
-            guard rest > .zero else {
-                throw Unanswered(
-                    description:
-                        "historyd-nats has not answered \(method) \(target) at \"\(socket)\" within \(limit.text)."
-                )
+    /// - Throws: `ControlClient.Unanswered`; `ExitCode` after any other reason was printed.
+    func answer(to command: ControlCommand, within limit: Duration) throws -> [UInt8] {
+        let client = ControlClient(
+            socketPath: socket, timeout: timeout ?? limit, program: "historyd-nats")
+        let answer = Locked<[UInt8]>([])
+        do {
+            try HistoryLoop.carry {
+                let bytes = try await client.send(command)
+                answer.withLock { $0 = bytes }
             }
-            UnixAddress.limitWaits(on: descriptor, to: rest)
-        }
-        // As many connections as may wait are waiting where it is stopped.
-        try limitNextCall()
-        guard descriptor >= 0, UnixAddress.with(socket, { connect(descriptor, $0, $1) }) == 0
-        else {
-            let number = errno
-            try limitNextCall()
-            Self.say(
-                "historyd-nats does not answer at \"\(socket)\": \(String(cString: strerror(number))). Is it running?\n"
-            )
-            throw ExitCode(ExitStatus.unavailable.rawValue)
-        }
-        let request = Array("\(method) \(target) HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8)
-        _ = send(descriptor, request, request.count, Int32(MSG_NOSIGNAL))
-        var answer: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 4096)
-        var count = 1
-        while count > 0 {
-            try limitNextCall()
-            count = recv(descriptor, &buffer, buffer.count, 0)
-            // Its time is up, which is found out above.
-            if count < 0, errno == EAGAIN || errno == EINTR {
-                count = 1
-            } else {
-                answer += buffer[..<max(0, count)]
+        } catch let error as ControlClient.Unreachable {
+            throw Self.failed(error, error.isForbidden ? .noPermission : .unavailable)
+        } catch let error as ControlError {
+            switch error.code {
+            case .notPermitted: throw Self.failed(error, .noPermission)
+            case .reloadRefused: throw Self.failed(error, .configuration)
+            default: throw Self.failed(error, .temporary)
             }
         }
-        let text = String(decoding: answer, as: UTF8.self)
-        guard let end = text.range(of: "\r\n\r\n"),
-            let status = text.split(separator: " ", maxSplits: 2).dropFirst().first.flatMap({ Int($0) })
-        else {
-            Self.say("The answer of \"\(socket)\" is not complete.\n")
-            throw ExitCode(ExitStatus.temporary.rawValue)
-        }
-        return (status, String(text[end.upperBound...]))
+        return answer.withLock(\.self)
+    }
+
+    private static func failed(_ error: any Error, _ status: ExitStatus) -> ExitCode {
+        FileHandle.standardError.write(Data("\(error)\n".utf8))
+        return ExitCode(status.rawValue)
     }
 }

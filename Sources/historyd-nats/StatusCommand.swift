@@ -18,12 +18,13 @@ struct StatusCommand: ParsableCommand {
     var metrics = false
 
     func run() throws {
-        let body = try client.ask("GET", metrics ? "/v1/metrics" : "/v1/status").body
+        let body = try client.ask(metrics ? .metrics : .status)
         if json || metrics {
-            print(metrics ? PrometheusText.converted(body) : body, terminator: metrics ? "" : "\n")
+            let text = String(decoding: body, as: UTF8.self)
+            print(metrics ? PrometheusText.converted(text) : text, terminator: metrics ? "" : "\n")
             return
         }
-        let reports = try JSONDecoder().decode([WorkerReport].self, from: Data(body.utf8))
+        let reports = try ControlJSON.read([WorkerReport].self, from: body)
         let rows = reports.map { report in
             [
                 report.role.rawValue, report.name, report.isConnected ? "connected" : "not connected",
@@ -60,9 +61,9 @@ struct HealthCommand: ParsableCommand {
     func run() throws {
         let health: WorkerHealth
         do {
-            let body = try client.answer("GET", "/v1/health", within: .seconds(5)).body
-            health = try JSONDecoder().decode(WorkerHealth.self, from: Data(body.utf8))
-        } catch let error as StatusClient.Unanswered {
+            health = try ControlJSON.read(
+                WorkerHealth.self, from: client.answer(to: .health, within: .seconds(5)))
+        } catch let error as ControlClient.Unanswered {
             health = WorkerHealth(unanswered: error.description)
         }
         if json {
@@ -88,13 +89,7 @@ struct ReloadCommand: ParsableCommand {
 
     @OptionGroup var client: StatusClient
 
-    func run() throws {
-        let answer = try client.ask("POST", "/v1/reload")
-        if answer.status == 200 { return }
-        StatusClient.say(answer.body)
-        let status: ExitStatus = answer.status == 403 ? .noPermission : .configuration
-        throw ExitCode(status.rawValue)
-    }
+    func run() throws { _ = try client.ask(.reload) }
 }
 
 struct DoctorCommand: ParsableCommand {
@@ -113,15 +108,11 @@ struct DoctorCommand: ParsableCommand {
     var json = false
 
     func run() throws {
-        let (status, body) = try client.ask("GET", "/v1/doctor")
-        guard status == 200 else {
-            StatusClient.say(body)
-            throw ExitCode(ExitStatus.temporary.rawValue)
-        }
-        let findings = try JSONDecoder().decode([Doctor.Finding].self, from: Data(body.utf8))
+        let body = try client.ask(.doctor(store: nil))
+        let findings = try ControlJSON.read([Doctor.Finding].self, from: body)
         let problems = findings.count { $0.problem != nil }
         if json {
-            print(body)
+            print(String(decoding: body, as: UTF8.self))
         } else {
             for finding in findings {
                 print("\(finding.problem == nil ? "ok" : "!!")  \(finding.check.rawValue) \(finding.subject)")

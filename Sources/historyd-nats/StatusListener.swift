@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import HistoryConfiguration
+import HistoryControl
 import HistoryDaemon
 import HistoryNATS
 import Logging
@@ -85,29 +86,29 @@ struct StatusListener: Sendable {
         return HTTPAnswer(type: MetricsText.contentType, WorkerReport.metrics(reports, health(reports)))
     }
 
-    private func answer(_ query: HTTPQuery) async -> HTTPAnswer {
+    private func answer(_ query: HTTPQuery) async throws(ControlError) -> HTTPAnswer {
         switch query.line {
         case "GET /v1/status": json(WorkerReport.json(current))
         case "GET /v1/health": json(WorkerReport.json(health(current)))
         case "GET /v1/metrics": await publicAnswer(query)
-        case "GET /v1/doctor": await examine()
-        case "POST /v1/reload" where query.maySteer: await reloaded()
+        case "GET /v1/doctor": try await examine()
+        case "POST /v1/reload" where query.maySteer: try await reloaded()
         case "POST /v1/reload":
-            HTTPAnswer(status: 403, "Only root and the program's user may reload.\n")
-        default: HTTPAnswer(status: 404, "")
+            throw ControlError(.notPermitted, "Only root and the program's user may reload.")
+        default: throw ControlError(.unknownRequest, "historyd-nats does not answer \(query.line).")
         }
     }
 
     private func json(_ text: String) -> HTTPAnswer { HTTPAnswer(type: "application/json", text) }
 
     /// Examines on a thread of its own, because it waits for servers; a stop does not wait for it.
-    private func examine() async -> HTTPAnswer {
+    private func examine() async throws(ControlError) -> HTTPAnswer {
         guard let configuration = shown.withLock({ $0.configuration }),
             isExamining.withLock({ isExamining in
                 defer { isExamining = true }
                 return !isExamining
             })
-        else { return HTTPAnswer(status: 503, "It is being examined already. Try again.\n") }
+        else { throw ControlError(.failed, "It is being examined already. Try again.") }
         let findings = await answer { (answer: @escaping @Sendable (String?) -> Void) in
             let number = startThread {
                 answer(WorkerReport.json(Doctor(configuration: configuration).examine()))
@@ -115,15 +116,19 @@ struct StatusListener: Sendable {
             if number != 0 { answer(nil) }
         }
         isExamining.withLock { $0 = false }
-        return (findings ?? nil).map(json) ?? HTTPAnswer(status: 503, "There is no thread for it. Try again.\n")
+        guard let findings = findings ?? nil else {
+            throw ControlError(.failed, "There is no thread for it. Try again.")
+        }
+        return json(findings)
     }
 
     /// Answers when the configuration was read again.
-    private func reloaded() async -> HTTPAnswer {
-        guard let problems = await answer(reload) else {
-            return HTTPAnswer(status: 503, "The program stops.\n")
+    private func reloaded() async throws(ControlError) -> HTTPAnswer {
+        guard let problems = await answer(reload) else { throw ControlError(.stopping, "The program stops.") }
+        guard problems.isEmpty else {
+            throw ControlError(.reloadRefused, "The old configuration stays in force.", problems: problems)
         }
-        return HTTPAnswer(status: problems.isEmpty ? 200 : 422, problems.map { "\($0)\n" }.joined())
+        return json("{}")
     }
 
     /// Waits for a callback.

@@ -1,4 +1,5 @@
 import Glibc
+import HistoryControl
 import NIOCore
 import NIOHTTP1
 import PersistentHistory
@@ -29,15 +30,16 @@ package struct HTTPAnswer: Sendable {
 }
 
 extension HTTPServer {
-    /// Answers queries until the task is cancelled. A connection that finds no slot is closed.
-    package func run(answer: @escaping @Sendable (HTTPQuery) async -> HTTPAnswer) async throws {
+    /// Answers queries until the task is cancelled; a `ControlError` is an answer, too. A connection that finds no slot
+    /// is closed.
+    package func run(answer: @escaping @Sendable (HTTPQuery) async throws -> HTTPAnswer) async throws {
         let slots = ConnectionSlots()
         try await run { channel, connection in try await serve(channel, connection, slots, answer) }
     }
 
     private func serve(
         _ channel: any Channel, _ connection: Connection, _ slots: ConnectionSlots,
-        _ answer: (HTTPQuery) async -> HTTPAnswer
+        _ answer: (HTTPQuery) async throws -> HTTPAnswer
     ) async throws {
         try await connection.executeThenClose { inbound, outbound in
             let peer = try await Peer(of: channel)
@@ -50,9 +52,13 @@ extension HTTPServer {
                 guard case .head(let head) = part else { continue }
                 deadline.cancel()
                 let line = "\(head.method.rawValue) \(head.uri.prefix { $0 != "?" })"
-                let answer = await answer(HTTPQuery(line: line, maySteer: peer.maySteer))
                 let response = ControlResponse(outbound, of: channel)
-                try await response.send(answer.body, type: answer.type, status: answer.status)
+                do {
+                    let answer = try await answer(HTTPQuery(line: line, maySteer: peer.maySteer))
+                    try await response.send(answer.body, type: answer.type, status: answer.status)
+                } catch let error as ControlError {
+                    try await response.send(error)
+                }
                 return try await response.end()
             }
         }
