@@ -60,9 +60,9 @@ CATALOG = Sources/PersistentHistory/PersistentHistory.docc
 DOCUMENTED = PersistentHistory HistoryFeed
 # One process for each group: tests of one process share its few threads, and those that compute
 # would keep those waiting that listen to a daemon.
-TESTGROUPS = PersistentHistoryTests DifferentialTests|FaultTests \
+TESTGROUPS = PersistentHistoryTests DifferentialTests|FaultTests|SimulationTests \
 	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests|HistoryNATSTests|BenchTests \
-	SimulationTests BlackBoxTests
+	BlackBoxTests
 # In a booted system tests wait more than they compute: it runs beside the others.
 BESIDE = SystemdTests
 # What the last group needs is installed beside the first ones: it waits for packages to come.

@@ -376,7 +376,8 @@ class Bench:
             if time.monotonic() > deadline:
                 others = "".join(self.status(other) for other in ("publish", "follow") if other in self.running)
                 raise Failure(f"no \"{text}\" in the status of {name}: {others}\n{self.log(name)}")
-            time.sleep(0.05)
+            # To ask starts a program.
+            time.sleep(0.3)
 
     def mount(self, folder, size):
         os.makedirs(folder, exist_ok=True)
@@ -923,7 +924,7 @@ def operating(bench):
     while any(health(bench, name)[0] for name in ["publish", "follow"]):
         if time.monotonic() > deadline:
             raise Failure(f"not healthy: {health(bench, 'publish')}, {health(bench, 'follow')}")
-        time.sleep(0.1)
+        time.sleep(0.3)
     metrics = subprocess.run(
         [bench.program("historyd-nats"), "status", "--metrics", "--socket", bench.path("follow.run", "status.sock")],
         capture_output=True, text=True).stdout
@@ -936,7 +937,7 @@ def operating(bench):
     while any(doctor(bench, name)[1] for name in ["publish", "follow"]):
         if time.monotonic() > deadline:
             raise Failure(f"doctor: {doctor(bench, 'publish')}, {doctor(bench, 'follow')}")
-        time.sleep(0.1)
+        time.sleep(0.3)
     print("doctor names what is wrong, and then nothing")
 
     # Both behind a server that does not answer any more.
@@ -1864,7 +1865,7 @@ def wait_published(bench):
             return
         if time.monotonic() > deadline:
             raise Failure(f"not published: {status}\n{bench.log('publish')}")
-        time.sleep(0.05)
+        time.sleep(0.2)
 
 
 def faults(bench, seconds):

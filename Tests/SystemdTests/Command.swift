@@ -34,6 +34,11 @@ func run(_ command: [String]) async throws -> Outcome {
 /// Runs a command that must succeed, and gives its output.
 @discardableResult
 func succeed(_ command: String..., sourceLocation: SourceLocation = #_sourceLocation) async throws -> String {
+    try await succeed(command, sourceLocation: sourceLocation)
+}
+
+@discardableResult
+func succeed(_ command: [String], sourceLocation: SourceLocation = #_sourceLocation) async throws -> String {
     let outcome = try await run(command)
     try #require(
         outcome.status == 0, "\(command.joined(separator: " "))\n\(outcome.output)",

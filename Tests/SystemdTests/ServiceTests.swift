@@ -14,10 +14,24 @@ extension Container {
     func install() async throws {
         try await SystemdTests.succeed(
             "make", "-C", Package.root, "install", "DESTDIR=\(root)", "PREFIX=/usr",
-            "BINDIR=\(Package.programs)")
+            "BINDIR=\(try await strippedPrograms())", "STRIP=true")
         try await succeed("systemd-sysusers")
         try await succeed("journalctl", "--update-catalog")
         try await succeed("systemctl", "daemon-reload")
+    }
+
+    /// What is installed, without the symbols of a debug build: to take them out is most of an installation's work,
+    /// and is done once for a container.
+    private func strippedPrograms() async throws -> String {
+        let folder = "\(root)/usr/local/lib/historyd-stripped"
+        if !FileManager.default.fileExists(atPath: folder) {
+            let programs = ["historyd", "historyctl", "historyd-nats", "libhistory.so"]
+            try await SystemdTests.succeed(
+                ["install", "-D", "-m", "755", "-s", "-t", folder] + programs.map { "\(Package.programs)/\($0)" })
+            try await SystemdTests.succeed(
+                ["cp", "-r"] + ["man", "completions"].map { "\(Package.programs)/\($0)" } + [folder])
+        }
+        return folder
     }
 
     /// Puts a drop-in over the unit for as long as the body lasts.

@@ -30,15 +30,17 @@ extension ControlHandler {
         let cleaning = try await store.control.clean(dryRun: dryRun, force: force)
         let report = cleaning.report
         let passedBy = report.passedBy.map(\.name)
+        let deleted = cleaning.outcome?.deleted ?? report.deleting
         if !dryRun {
-            let passed = passedBy.isEmpty ? "" : "; \(passedBy.quotedList) were passed by"
+            let what = deleted == 0 ? "Nothing was deleted" : "\(deleted, "change") deleted"
+            let passed = passedBy.isEmpty ? "" : "; passed by: \(passedBy.quotedList)"
             logger.notice(
-                "Store \"\(store.name)\" was cleaned by \(peer)\(passed).", metadata: ["store": "\(store.name)"]
-            )
+                "Store \"\(store.name)\": \(peer) had it cleaned. \(what)\(passed).",
+                metadata: ["store": "\(store.name)"])
         }
         return CleanReport.Store(
             name: store.name, through: report.floorAfter.description,
-            changes: cleaning.outcome?.deleted ?? report.deleting, isDryRun: dryRun,
+            changes: deleted, isDryRun: dryRun,
             keptFor: report.blockers.map {
                 .init(consumer: $0.holder.consumer, context: $0.holder.context, changes: $0.changes)
             },

@@ -6,64 +6,29 @@ import PersistentHistory
 
 /// Which daemon a command talks to.
 struct ConnectionOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "The daemon's control socket.",
-            discussion: "By default, that of the user's own daemon or, if none runs, of the system's.",
-            valueName: "path"),
-        completion: .file())
+    @Option(help: .socket, completion: .file())
     var socket: String?
 
-    /// What follows something waits for as long as nothing comes.
-    var client: ControlClient { client(timeout: nil) }
-
-    func client(timeout: Duration?) -> ControlClient {
-        ControlClient(socketPath: socket ?? ControlSocket.client(), timeout: timeout)
-    }
-}
-
-/// How long the daemon's answer may take.
-struct TimeoutOptions: ParsableArguments {
-    static let defaultTimeout: Duration = .seconds(30)
-    /// For what the daemon itself limits: it answers when the time is up.
-    static let grace: Duration = .seconds(5)
-
-    @Option(
-        help: ArgumentHelp(
-            "How long the answer may take: seconds, or 500ms, 5s, 3m. Status 75 after that.",
-            discussion: "By default 30s; health 5s, run 1m.", valueName: "duration"),
-        transform: TimeoutArgument.init)
-    var timeout: TimeoutArgument?
-
-    func orDefault(_ duration: Duration = defaultTimeout) -> Duration { timeout?.duration ?? duration }
-}
-
-/// A duration with the text that it was given as.
-struct TimeoutArgument {
-    let text: String
-    let duration: Duration
-
-    init(_ text: String) throws {
-        guard let duration = Duration(configured: text) else {
-            throw ValidationError("\"\(text.printable)\" is not a duration: seconds, or 500ms, 5s, 3m, 2h, 7d.")
-        }
-        self.text = text
-        self.duration = duration
-    }
+    /// - Parameter timeout: Nil for what follows something: it waits for as long as nothing comes.
+    func client(timeout: Duration?) -> ControlClient { ControlClient(socket: socket, timeout: timeout) }
 }
 
 /// What every command takes that asks the daemon and waits for one answer.
 struct DaemonOptions: ParsableArguments {
-    @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var limit: TimeoutOptions
+    // Each group in a group doubles what ArgumentParser's debug checks cost: this one has no other in it.
+    @Option(help: .socket, completion: .file())
+    var socket: String?
+
+    @Option(help: .timeout, transform: TimeoutArgument.init)
+    var timeout: TimeoutArgument?
 
     @Option(help: "A table for people, or JSON for programs.")
     var format = OutputFormat.table
 
-    var client: ControlClient { connection.client(timeout: limit.orDefault()) }
+    var client: ControlClient { client(timeout: timeout?.duration ?? TimeoutArgument.byDefault) }
 
     /// For a request that has its own limit.
-    func client(timeout: Duration) -> ControlClient { connection.client(timeout: timeout) }
+    func client(timeout: Duration) -> ControlClient { ControlClient(socket: socket, timeout: timeout) }
 
     /// Sends a request and writes the answer: as received for programs, or as `table` formats it.
     @discardableResult
@@ -111,4 +76,22 @@ extension ExitStatus {
 extension ControlError {
     /// The error as lines to read.
     var lines: [String] { [message] + (problems ?? []) }
+}
+
+extension ControlClient {
+    /// - Parameter socket: Nil finds the daemon by itself.
+    init(socket: String?, timeout: Duration?) {
+        self.init(socketPath: socket ?? ControlSocket.client(), timeout: timeout)
+    }
+}
+
+extension ArgumentHelp {
+    static let socket = ArgumentHelp(
+        "The daemon's control socket.",
+        discussion: "By default, that of the user's own daemon or, if none runs, of the system's.",
+        valueName: "path")
+
+    static let timeout = ArgumentHelp(
+        "How long the answer may take: seconds, or 500ms, 5s, 3m. Status 75 after that.",
+        discussion: "By default 30s; health 5s, run 1m.", valueName: "duration")
 }

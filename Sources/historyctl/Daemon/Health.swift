@@ -15,7 +15,7 @@ struct Health: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
-        let client = daemon.client(timeout: daemon.limit.orDefault(.seconds(5)))
+        let client = daemon.client(timeout: daemon.timeout?.duration ?? .seconds(5))
         let bytes: [UInt8]
         do {
             bytes = try await client.send(.health)
@@ -29,25 +29,5 @@ struct Health: AsyncParsableCommand {
             }
         }
         if report.verdict != .healthy { throw ExitCode(report.verdict.rank) }
-    }
-}
-
-struct Metrics: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "metrics",
-        abstract: "Print the daemon's metrics, for Prometheus.",
-        discussion: """
-            The format is Prometheus' text format, as node_exporter's textfile collector reads it. With \
-            historyd-metrics.socket, Prometheus can scrape the metrics itself, as OpenMetrics.
-            """)
-
-    @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var limit: TimeoutOptions
-
-    func run() async throws {
-        var output = StandardOutput()
-        let metrics = try await connection.client(timeout: limit.orDefault()).send(.metrics)
-        try output.write(Array(PrometheusText.converted(String(decoding: metrics, as: UTF8.self)).utf8))
-        try output.flush()
     }
 }

@@ -16,7 +16,7 @@ struct Tail: AsyncParsableCommand {
 
     func run() async throws {
         let style = TerminalStyle.suitable
-        try await connection.client.printLines(of: following.command) { line, output in
+        try await connection.client(timeout: nil).printLines(of: following.command) { line, output in
             let transaction = try ControlJSON.read(Transaction.self, from: Array(line))
             for text in transaction.lines(style) { try output.writeLine(text) }
         }

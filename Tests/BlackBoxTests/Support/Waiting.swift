@@ -19,13 +19,15 @@ func eventually<Value>(
     let clock = ContinuousClock()
     let start = clock.now
     while true {
+        let before = clock.now
         if let value = try await look() { return value }
-        let waited = clock.now - start
+        let (waited, took) = (clock.now - start, clock.now - before)
         guard waited < limit else {
             throw WaitedTooLong(description: "Waited \(limit) for \(what). \(state())")
         }
-        // A look may start a program: what takes long is looked for less often.
-        try await Task.sleep(for: min(max(waited / 16, .milliseconds(4)), .milliseconds(40)))
+        // What takes long is looked for less often, and a look that starts a program leaves others time.
+        let pause = min(max(waited / 16, .milliseconds(4)), .milliseconds(40))
+        try await Task.sleep(for: max(pause, min(took * 3, .milliseconds(300))))
     }
 }
 
@@ -42,7 +44,7 @@ func observe(for period: Duration) async throws { try await Task.sleep(for: peri
 
 /// Lets a few through at a time: daemons by the dozen would measure the machine's patience.
 actor Turnstile {
-    static let shared = Turnstile(places: 4)
+    static let shared = Turnstile(places: 6)
 
     private var places: Int
     private var queue: [CheckedContinuation<Void, Never>] = []
