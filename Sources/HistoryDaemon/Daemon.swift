@@ -161,7 +161,7 @@ package struct Daemon: Sendable {
 
     /// Works off everything there is, and returns: whether all consumers are level.
     ///
-    /// - Throws: `HistoryError` if a store cannot be opened or read.
+    /// - Throws: `HistoryError` if a store cannot be opened or read, after the others are done.
     package func runOnce() async throws -> Bool {
         level.level = loaded.configuration.logLevel
         let assembly = Assembly(loaded, persisted: persisted, logger: logger)
@@ -184,31 +184,54 @@ package struct Daemon: Sendable {
         }
     }
 
+    /// Works off each store, whatever is wrong with another, and names each that could not be used.
     private func serveOnce(
         _ assembly: Assembly, _ registry: HookRegistry, _ status: LiveStatus, _ deliveries: DeliveryLog
     ) async throws -> Bool {
-        try await withThrowingTaskGroup(of: Bool.self) { group in
-            for store in assembly.stores {
+        let outcomes = await withTaskGroup(of: (Int, Result<Bool, any Error>).self) { group in
+            for (index, store) in assembly.stores.enumerated() {
                 group.addTask {
-                    let stop = OneShotEvent()
-                    let log = PipelineLog(
-                        store: store.name, logger: logger, status: status, deliveries: deliveries
-                    ) { stop.signal() }
                     do {
-                        try await StoreRunner(
-                            store, hooks: registry, stateFolder: folder.path, reporter: log, stop: stop
-                        ).runOnce()
-                    } catch let error as HistoryError where error.code != .stateInUse && !error.isOfState {
-                        throw HistoryError(
-                            error.code, "Store \"\(store.name)\" cannot be used. \(error.message)",
-                            hint: error.hint,
-                            cause: error.cause)
+                        return (index, .success(try await serveOnce(store, registry, status, deliveries)))
+                    } catch {
+                        return (index, .failure(error))
                     }
-                    return !stop.isSignaled
                 }
             }
-            return try await group.reduce(true) { $0 && $1 }
+            return await group.reduce(into: []) { $0.append($1) }.sorted { $0.0 < $1.0 }.map(\.1)
         }
+        var (isLevel, failure) = (true, (any Error)?.none)
+        for outcome in outcomes {
+            switch outcome {
+            case .success(let isStoreLevel): isLevel = isLevel && isStoreLevel
+            case .failure(let error):
+                // The last one is reported by whoever ends with it. That of the state is the same for all stores.
+                if let failure, "\(failure)" != "\(error)" { logger.report(.storeUnusable, "\(failure)") }
+                failure = error
+            }
+        }
+        if let failure { throw failure }
+        return isLevel
+    }
+
+    /// - Returns: Whether its consumers are level.
+    private func serveOnce(
+        _ store: ServedStore, _ registry: HookRegistry, _ status: LiveStatus, _ deliveries: DeliveryLog
+    ) async throws -> Bool {
+        let stop = OneShotEvent()
+        let log = PipelineLog(store: store.name, logger: logger, status: status, deliveries: deliveries) {
+            stop.signal()
+        }
+        do {
+            try await StoreRunner(
+                store, hooks: registry, stateFolder: folder.path, reporter: log, stop: stop
+            ).runOnce()
+        } catch let error as HistoryError where error.code != .stateInUse && !error.isOfState {
+            throw HistoryError(
+                error.code, "Store \"\(store.name)\" cannot be used. \(error.message)", hint: error.hint,
+                cause: error.cause)
+        }
+        return !stop.isSignaled
     }
 }
 

@@ -115,6 +115,8 @@ struct StoreIdentityTests {
             for id in 3...5 { try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget") }
             try await bench.waitForCursor(at: 5, daemon)
 
+            let fillings = { daemon.log.filter { $0.contains("event=contextRefilled") }.count }
+            let before = restoration == .whileStopped ? 0 : fillings()
             // Nobody looks on while it is written to: it may look as if it had only gone on.
             if restoration == .whileStopped { try await daemon.stop() } else { daemon.program.signal(SIGSTOP) }
             let store = restoration == .inPlace ? bench.store : bench.path("backup.sqlite")
@@ -142,6 +144,7 @@ struct StoreIdentityTests {
             let delivered = try bench.calls().filter { $0.params.transaction != nil }.map(\.summary)
             #expect(delivered == (1...5).map { "audit/all Mirror \($0) Widget person insert p\($0)" } + [last])
             #expect(daemon.log.filter { $0.contains("event=tokenExpired") }.count == 1)
+            #expect(fillings() == before + 1, "A large store is copied once, not twice.")
             try await bench.expectReplicaEqualsStore(["person": "id"])
         }
     }

@@ -108,6 +108,23 @@ struct StoreTroubleTests {
         }
     }
 
+    @Test("A single run works off every store, and names each that it could not use")
+    func once() async throws {
+        try await withWorkbench { bench in
+            try bench.folder.write("bad.sqlite", String(repeating: "no database. ", count: 100))
+            try bench.configure(
+                StoreSetup(name: "bad", path: "bad.sqlite"), StoreSetup(name: "gone", path: "gone.sqlite"),
+                StoreSetup())
+            try Tracking.track(bench.store, ["person": nil])
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            let (status, _, log) = try await bench.runDaemon("--once")
+            #expect(status == .exited(66), "That of the last one.")
+            let problems = log.filter { $0.hasPrefix("error: ") }.map { $0.prefix(while: { $0 != "." }) }
+            #expect(problems == ["bad", "gone"].map { "error: Store \"\($0)\" cannot be used" })
+            #expect(try bench.calls().map(\.summary) == ["audit/all MainApp 1 Widget person insert p1"])
+        }
+    }
+
     @Test("A table that is configured and not there, until it is", arguments: Journal.allCases)
     func noTable(_ journal: Journal) async throws {
         try await withWorkbench(journal) { bench in

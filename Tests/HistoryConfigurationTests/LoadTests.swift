@@ -290,6 +290,7 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
         let current = FileManager.default.currentDirectoryPath
         #expect(ConfigurationFile.folder(of: "historyd.json") == current)
         #expect(ConfigurationFile.folder(of: "etc/historyd.json") == current + "/etc")
+        #expect(ConfigurationFile.folder(of: "./historyd.json") == current)
         #expect(ConfigurationFile.folder(of: "/etc/historyd.json") == "/etc")
         #expect(ConfigurationFile.folder(of: "/historyd.json") == "")
         #expect(ConfigurationFile.sibling("conf.d", of: "historyd.json") == "conf.d")

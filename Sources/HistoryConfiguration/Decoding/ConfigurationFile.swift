@@ -95,6 +95,6 @@ enum ConfigurationFile {
         guard let buffer = getcwd(nil, 0) else { return folder.isEmpty ? "." : folder }
         defer { free(buffer) }
         let current = String(cString: buffer)
-        return folder.isEmpty ? current : "\(current)/\(folder)"
+        return folder.isEmpty || folder == "." ? current : "\(current)/\(folder)"
     }
 }

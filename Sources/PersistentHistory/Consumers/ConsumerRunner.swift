@@ -135,6 +135,8 @@ final class ConsumerRunner {
         let cursor = machine.cursor
         do {
             if try store.source.isReplaced(fingerprint, at: cursor) { throw store.source.ahead(cursor) }
+            // Contexts that are filled here would be filled again when their consumer starts over.
+            if consumer.hasContexts { try store.source.bounds().check(after: cursor) }
         } catch {
             return fail(error) { $0.prepare() }
         }
