@@ -11,9 +11,7 @@ struct Assembly: Sendable {
     let stores: [ServedStore]
 
     init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], logger: Logger) {
-        let catalog = HookCatalog(
-            manifests: loaded.plugins, added: persisted.map { .init(plugin: $0, origin: .persisted) },
-            keepingContexts: loaded.configuration.contextPlugins)
+        let catalog = HookCatalog(loaded, persisted: persisted)
         let plugins = Dictionary(
             catalog.needed.map { ($0.name, RunningPlugin($0, PluginMaking($0), logger: logger)) }
         ) { first, _ in first }

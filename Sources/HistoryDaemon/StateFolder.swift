@@ -1,5 +1,4 @@
 import Glibc
-import HistoryControl
 package import Logging
 package import PersistentHistory
 
@@ -12,12 +11,6 @@ package final class StateFolder: Sendable {
     /// Whether its file system was read-only when the folder was opened.
     let isReadOnly: Bool
     private let descriptor: Int32
-
-    /// `$STATE_DIRECTORY` (systemd.exec(5)), else `$XDG_STATE_HOME/historyd`, else
-    /// `~/.local/state/historyd` (the XDG Base Directory Specification).
-    package static func path(environment: [String: String]) -> String {
-        StateFolderPath.path(environment: environment)
-    }
 
     /// Makes the folder where it is missing, and takes the lock.
     ///

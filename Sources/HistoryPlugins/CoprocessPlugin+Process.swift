@@ -10,7 +10,6 @@ import PersistentHistory
     let inputEnd = OneShotEvent()
     /// There is nothing more to read from its standard output.
     let outputEnd = OneShotEvent()
-    let stop = OneShotEvent()
     /// It does not read any more.
     fileprivate(set) var refusesInput = false
     /// Nothing more is sent: its standard input is closed when all is written.

@@ -1,5 +1,4 @@
 import DequeModule
-import Glibc
 import PersistentHistory
 
 /// The calls in flight to one coprocess, and what an answer, the clock or its end mean for them.
@@ -13,11 +12,7 @@ struct CoprocessProtocol: Sendable {
     struct Instant: Sendable, Comparable {
         let nanoseconds: Int64
 
-        static var now: Instant {
-            var time = timespec()
-            clock_gettime(CLOCK_MONOTONIC, &time)
-            return Instant(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
-        }
+        static var now: Instant { Instant(nanoseconds: LoopClock.monotonicNanoseconds) }
 
         static func < (a: Instant, b: Instant) -> Bool { a.nanoseconds < b.nanoseconds }
 

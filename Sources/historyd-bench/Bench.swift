@@ -57,7 +57,7 @@ struct Run: ParsableCommand {
         var hasFailed = false
         for part in Part.allCases where parts.isEmpty || parts.contains(part) {
             Progress.note("measuring: \(part.rawValue)")
-            do { findings += try part.measure(workplace, sizes) } catch {
+            do { try part.measure(workplace, sizes, into: &findings) } catch {
                 // What the other parts took minutes for is kept.
                 findings.omissions.append("\(part.rawValue): \(error)")
                 hasFailed = true
@@ -79,14 +79,4 @@ struct Findings {
     var figures: [Figure] = []
     /// What could not be measured here, and why.
     var omissions: [String] = []
-
-    /// Notes once what could not be measured.
-    mutating func omit(_ omission: String) {
-        if !omissions.contains(omission) { omissions.append(omission) }
-    }
-
-    static func += (findings: inout Findings, more: Findings) {
-        findings.figures += more.figures
-        findings.omissions += more.omissions
-    }
 }

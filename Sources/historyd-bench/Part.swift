@@ -39,10 +39,14 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
         }
     }
 
-    func measure(_ workplace: Workplace, _ sizes: Sizes) throws -> Findings {
+    func measure(_ workplace: Workplace, _ sizes: Sizes, into findings: inout Findings) throws {
         defer { workplace.clear() }
-        return try benchmarks.reduce(into: Findings()) {
-            $0 += try $1.init(workplace: workplace, sizes: sizes).run()
+        for benchmark in benchmarks.map({ $0.init(workplace: workplace, sizes: sizes) }) {
+            do {
+                findings.figures += try benchmark.measure(&findings.omissions)
+            } catch let missing as Tool.Missing {
+                findings.omissions.append("\(rawValue): \(missing.reason)")
+            }
         }
     }
 }
@@ -50,7 +54,9 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
 /// Measures one thing in the workplace, where it leaves what it made.
 protocol Benchmark {
     init(workplace: Workplace, sizes: Sizes)
-    func run() throws -> Findings
+    /// - Parameter omissions: What cannot be measured here, and why.
+    /// - Throws: `Tool.Missing` where that is all of it.
+    func measure(_ omissions: inout [String]) throws -> [Figure]
 }
 
 /// How much is measured; the defaults take some minutes in all.

@@ -42,13 +42,7 @@ struct StatusListener: Sendable {
         self.logger = logger
         self.reload = reload
         unlink(path)
-        descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { throw SystemError(call: "socket", number: errno) }
-        let bound = UnixAddress.with(path) { bind(descriptor, $0, $1) }
-        // Whatever the umask. Nobody can connect before listen(2).
-        guard bound == 0, chmod(path, Self.mode) == 0, listen(descriptor, SOMAXCONN) == 0 else {
-            throw SystemError(call: "listen on \"\(path)\"", number: errno)
-        }
+        descriptor = try UnixAddress.listen(at: path, mode: Self.mode)
     }
 
     /// The publishers and followers that it reports from now on.

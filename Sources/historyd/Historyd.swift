@@ -85,7 +85,7 @@ struct Historyd: ParsableCommand {
         }
         do {
             let environment = ProcessInfo.processInfo.environment
-            let path = StateFolder.path(environment: environment)
+            let path = StateFolderPath.path(environment: environment)
             let notifier = ServiceNotifier(logger: logger)
             let folder =
                 once

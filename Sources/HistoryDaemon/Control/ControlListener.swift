@@ -36,18 +36,11 @@ package struct ControlListener: Sendable {
                 hint: "Set a shorter path with --control-socket.")
         }
         try removeDeadSocket(path)
-
-        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { throw failed("made", path) }
-        // No client can connect before listen(2), and the mode is set before that.
-        guard UnixAddress.with(path, { Glibc.bind(descriptor, $0, $1) }) == 0, chmod(path, mode) == 0,
-            listen(descriptor, SOMAXCONN) == 0
-        else {
-            let error = failed("bound", path)
-            close(descriptor)
-            throw error
+        do throws(SystemError) {
+            return try UnixAddress.listen(at: path, mode: mode)
+        } catch {
+            throw failed("bound", path, error.number)
         }
-        return descriptor
     }
 
     private static func removeDeadSocket(_ path: String) throws(HistoryError) {
@@ -61,7 +54,7 @@ package struct ControlListener: Sendable {
         do throws(SystemError) {
             close(try UnixAddress.connect(to: path))
         } catch  where error.number == ECONNREFUSED {
-            guard unlink(path) == 0 else { throw failed("replaced", path) }
+            guard unlink(path) == 0 else { throw failed("replaced", path, errno) }
             return
         } catch {
             // Something is there.
@@ -71,10 +64,10 @@ package struct ControlListener: Sendable {
             hint: "Stop that process, or set another path with --control-socket.")
     }
 
-    private static func failed(_ what: String, _ path: String) -> HistoryError {
+    private static func failed(_ what: String, _ path: String, _ number: Int32) -> HistoryError {
         HistoryError(
             .controlSocket,
-            "The control socket \"\(path)\" cannot be \(what): \(String(cString: strerror(errno))).",
+            "The control socket \"\(path)\" cannot be \(what): \(String(cString: strerror(number))).",
             hint: "Check its folder, or set another path with --control-socket.")
     }
 

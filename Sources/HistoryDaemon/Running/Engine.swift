@@ -43,9 +43,7 @@ actor Engine {
     init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], _ dependencies: Dependencies) {
         self.loaded = loaded
         self.dependencies = dependencies
-        catalog = HookCatalog(
-            manifests: loaded.plugins, added: persisted.map { .init(plugin: $0, origin: .persisted) },
-            keepingContexts: loaded.configuration.contextPlugins)
+        catalog = HookCatalog(loaded, persisted: persisted)
         stopTimeout = Locked(loaded.configuration.stopTimeout)
     }
 

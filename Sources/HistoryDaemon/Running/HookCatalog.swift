@@ -25,6 +25,13 @@ struct HookCatalog: Sendable {
         entries = manifests.map { Entry(plugin: $0, origin: .manifest) } + added
     }
 
+    /// - Parameter persisted: What was added to an earlier daemon to be kept.
+    init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration]) {
+        self.init(
+            manifests: loaded.plugins, added: persisted.map { Entry(plugin: $0, origin: .persisted) },
+            keepingContexts: loaded.configuration.contextPlugins)
+    }
+
     /// Those that were added to the running daemon.
     var added: [Entry] { entries.filter { $0.origin != .manifest } }
 

@@ -113,7 +113,7 @@ extension ConsumerRunner {
     }
 
     func take(_ answer: HookAnswer?) {
-        if case .ended = phase { return }
+        if phase == .ended { return }
         switch answer {
         case .observed(let outcome): handle(.observed(outcome))
         case .merged(let result):
@@ -173,7 +173,7 @@ extension ConsumerRunner {
 
     func resume() {
         // The timer may be due in the same round in which an operator had it tried at once.
-        guard case .paused = phase else { return }
+        guard phase == .paused else { return }
         pauseTimer?.cancel()
         // What it holds in memory may have been deleted meanwhile: the time that it may hold back a cleanup is over.
         if machine.batch != nil {

@@ -56,8 +56,8 @@ final class ConsumerRunner {
 
     var cursor: Int64 { machine.cursor }
 
-    var isIdle: Bool { if case .idle = phase { true } else { false } }
-    var isPaused: Bool { if case .paused = phase { true } else { false } }
+    var isIdle: Bool { phase == .idle }
+    var isPaused: Bool { phase == .paused }
 
     init(_ beginning: OpenStore.Beginning, of session: StoreSession) {
         consumer = beginning.consumer
@@ -89,7 +89,7 @@ final class ConsumerRunner {
     }
 
     /// The passes are no longer held.
-    func released() { if case .held = phase { resumption(self) } }
+    func released() { if phase == .held { resumption(self) } }
 
     /// The pause after a failure is over.
     func tryNow() {
@@ -101,7 +101,7 @@ final class ConsumerRunner {
     }
 
     func goOnNow() {
-        if case .paused = phase { resume() } else { triesNow = true }
+        if phase == .paused { resume() } else { triesNow = true }
     }
 
     /// Ends: nothing new is started.
@@ -117,7 +117,7 @@ final class ConsumerRunner {
     func cancelCall() { conversation?.cancel() }
 
     func ended(_ error: (any Error)? = nil) {
-        if case .ended = phase { return }
+        if phase == .ended { return }
         leaveStep()
         phase = .ended
         pauseTimer?.cancel()
@@ -199,7 +199,7 @@ final class ConsumerRunner {
         let (author, brought) = (consumer.author, machine.cursor > startOfPass)
         session.assumeIsolated { $0.caughtUp(author, brought) }
         watchContexts()
-        if isWoken, case .idle = phase { beginPass() }
+        if isWoken, phase == .idle { beginPass() }
     }
 
     /// A consumer without contexts, feeds and hooks for every entity is not woken by every commit.

@@ -19,7 +19,6 @@ struct CoreDataDecoder {
 
     /// More than any store has need of; then they are forgotten.
     private static let mostBitmaps = 1000
-    private static let keyColumns = ["Z_PK"]
 
     init(_ catalog: CoreDataCatalog) { self.catalog = catalog }
 

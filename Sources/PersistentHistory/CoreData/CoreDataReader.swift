@@ -98,9 +98,6 @@ public final class CoreDataReader: Sendable {
         return catalog
     }
 
-    /// Everything that is known of the store at this moment.
-    func catalog() throws -> CoreDataCatalog { try read { _, catalog in catalog } }
-
     func bounds(_ db: Database) throws -> HistoryBounds {
         let bounds = try CoreDataTables.bounds(db)
         guard bounds.store == storeID else {

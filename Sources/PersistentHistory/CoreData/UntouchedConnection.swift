@@ -140,11 +140,8 @@ final class UntouchedConnection: Sendable {
         guard let vfs = history_untouching_vfs(access == .still ? 1 : 0) else {
             throw HistoryError(.sqlite, "This SQLite cannot open a store without a trace: it knows no URIs.")
         }
-        var configuration = Configuration()
+        var configuration = Configuration.ofStore
         configuration.readonly = true
-        configuration.foreignKeysEnabled = false
-        configuration.acceptsDoubleQuotedStringLiterals = true
-        configuration.label = "historyd"
         configuration.prepareDatabase { [work] db in
             // Before the first look at the store: then its wal-index is in memory.
             if access == .still { try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE") }

@@ -71,12 +71,6 @@ extension HistorySource {
         try outlinedBatch(after: number, isPosition: true, through: last, changes: limit, values: values)
     }
 
-    func batch(afterPosition number: Int64) throws -> HistoryBatch {
-        try batch(
-            after: number, isPosition: true, through: .max, changes: HistoryReader.batchSize,
-            filter: HistoryFilter())
-    }
-
     /// What is saved of a position that is reached now.
     func checkpoint(at number: Int64, _ clock: HistoryClock) throws -> Checkpoint {
         Checkpoint(position: number, fingerprint: try fingerprint(at: number, in: nil), movedAt: clock.wall())

@@ -98,7 +98,6 @@ struct Origin: Equatable, Sendable {
     }
 
     var author: String? { authorship.author }
-    var context: String? { authorship.context }
 
     static func undeclared(milliseconds: Int64) -> Origin {
         Origin(timestamp: HistoryTimestamp(milliseconds: milliseconds))

@@ -127,21 +127,13 @@ package final class Descriptor: Sendable {
     /// - Returns: 0 at the end of the file, after `expire`, and where the task is cancelled.
     package func read(into buffer: inout [UInt8]) async throws(SystemError) -> Int {
         while true {
-            // A pipe holds no more than one read takes, so the one after the expiry is the last.
-            let isLast = state.withLock { $0.isExpired }
-            switch try attempt(
-                "read", { buffer.withUnsafeMutableBytes { Glibc.read(number, $0.baseAddress, $0.count) } })
-            {
-            case .closed: return 0
-            case .done(let count):
-                if isLast { close() }
+            if let count = try readNow(into: &buffer) {
                 // A process that writes as fast as this one reads would keep the thread from all others. `Task.yield` would
                 // go to the runtime's own threads.
                 if count == buffer.count { try? await loop.sleep(for: .zero) }
                 return count
-            case .wouldBlock where isLast: return 0
-            case .wouldBlock: _ = await wait()
             }
+            _ = await wait()
             if Task.isCancelled { return 0 }
         }
     }
@@ -156,7 +148,7 @@ package final class Descriptor: Sendable {
         {
         case .closed: return 0
         case .done(let count):
-            // A pipe holds no more than one read takes.
+            // A pipe holds no more than one read takes, so the one after the expiry is the last.
             if isLast { close() }
             return count
         case .wouldBlock: return isLast ? 0 : nil

@@ -24,11 +24,22 @@ enum FileLock {
         return fcntl(descriptor, set, &lock) == 0
     }
 
+    /// The first lock by somebody else with which one of a type would conflict.
+    ///
+    /// - Parameter type: F_RDLCK or F_WRLCK.
+    static func conflict(
+        _ descriptor: Int32, with type: Int32, in bytes: Range<Int64>
+    ) throws(SystemError) -> flock? {
+        var lock = lock(type, bytes)
+        while fcntl(descriptor, ask, &lock) < 0 {
+            if errno != EINTR { throw SystemError(call: "fcntl", number: errno) }
+        }
+        return lock.l_type == Int16(F_UNLCK) ? nil : lock
+    }
+
     /// Where the first lock by somebody else begins.
     static func other(_ descriptor: Int32, in bytes: Range<Int64>) -> Int64? {
-        var lock = lock(F_WRLCK, bytes)
-        guard fcntl(descriptor, ask, &lock) == 0, lock.l_type != Int16(F_UNLCK) else { return nil }
-        return Int64(lock.l_start)
+        (try? conflict(descriptor, with: F_WRLCK, in: bytes)).map { Int64($0.l_start) }
     }
 
     /// FNV-1a: the same in each process, unlike Swift's own.

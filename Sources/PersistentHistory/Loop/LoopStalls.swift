@@ -35,7 +35,7 @@ package struct LoopPlace: Sendable, CustomStringConvertible {
 /// Measures how long the loop's jobs take.
 struct LoopStallDetector {
     /// Since then, a job runs.
-    private var start = Self.now
+    private var start = LoopClock.monotonicNanoseconds
     private var times: ThreadTimes?
     private let file: Int32
 
@@ -51,7 +51,7 @@ struct LoopStallDetector {
 
     /// The loop was asleep until now.
     mutating func wokeUp() {
-        start = Self.now
+        start = LoopClock.monotonicNanoseconds
         times = ThreadTimes(reading: file)
     }
 
@@ -59,7 +59,7 @@ struct LoopStallDetector {
     ///
     /// - Returns: The stall, if it was one.
     mutating func ended(_ place: LoopPlace) -> LoopStall? {
-        let end = Self.now
+        let end = LoopClock.monotonicNanoseconds
         defer { start = end }
         guard .nanoseconds(end - start) > LoopStall.limit else { return nil }
         let now = ThreadTimes(reading: file)
@@ -69,13 +69,6 @@ struct LoopStallDetector {
         // On a busy machine, a thread waits for a processor without any fault of the job.
         if let scheduling, duration - scheduling.queued <= LoopStall.limit { return nil }
         return LoopStall(place: place, duration: duration, scheduling: scheduling)
-    }
-
-    private static var now: Int64 {
-        var time = timespec()
-        // The clock that stands still while the machine is suspended.
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
     }
 }
 

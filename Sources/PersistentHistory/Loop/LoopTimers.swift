@@ -70,7 +70,8 @@ package struct LoopClock: Clock {
     /// CLOCK_MONOTONIC, which service managers reckon with.
     package static var monotonicMicroseconds: UInt64 { UInt64(monotonicNanoseconds / 1000) }
 
-    static var monotonicNanoseconds: Int64 {
+    /// The same in all processes; it stands still while the machine is suspended.
+    package static var monotonicNanoseconds: Int64 {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)

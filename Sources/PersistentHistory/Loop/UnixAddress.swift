@@ -31,6 +31,22 @@ package enum UnixAddress {
         }
     }
 
+    /// Listens at a path, where nothing may be yet. The mode is set whatever the umask, and before anybody can connect.
+    ///
+    /// - Throws: `SystemError` with the number of the call that failed.
+    package static func listen(at path: String, mode: mode_t) throws(SystemError) -> Int32 {
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw SystemError(call: "socket", number: errno) }
+        guard with(path, { bind(descriptor, $0, $1) }) == 0, chmod(path, mode) == 0,
+            Glibc.listen(descriptor, SOMAXCONN) == 0
+        else {
+            let error = SystemError(call: "listen on \"\(path)\"", number: errno)
+            close(descriptor)
+            throw error
+        }
+        return descriptor
+    }
+
     /// Connects to the process that listens at a path, without waiting for it.
     ///
     /// - Throws: `SystemError` with the number of connect(2): `EAGAIN` if as many wait there as may.

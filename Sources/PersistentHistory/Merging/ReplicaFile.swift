@@ -202,12 +202,8 @@ struct ReplicaFile {
 /// How a file that holds a copy of a store's rows, a replica or a mirror, is written.
 enum CopyConnection {
     static func configuration(timeout: Duration) -> Configuration {
-        var configuration = Configuration()
+        var configuration = Configuration.ofStore
         configuration.busyMode = .timeout(timeout / .seconds(1))
-        // The store has kept them where it wanted to.
-        configuration.foreignKeysEnabled = false
-        // As SQLite's default has it: a schema may use them, and is read and written again in its own words.
-        configuration.acceptsDoubleQuotedStringLiterals = true
         return configuration
     }
 

@@ -1,3 +1,4 @@
+internal import FoundationEssentials
 internal import Glibc
 
 enum LineValue {
@@ -201,42 +202,10 @@ struct ValueLine {
         try expect(text: "\":\"")
         let start = place
         place = index(of: UInt8(ascii: "\""), from: start)
-        guard let decoded = Base64.decode(bytes[start..<place]) else { throw malformed() }
+        guard let decoded = Data(base64Encoded: Data(bytes[start..<place])).map({ [UInt8]($0) }) else {
+            throw malformed()
+        }
         try expect(text: "\"}")
         return isText ? .invalidText(decoded) : .blob(decoded)
-    }
-}
-
-extension Base64 {
-    private static let sextets: [UInt8] = {
-        var table = [UInt8](repeating: 255, count: 256)
-        for (value, character) in alphabet.enumerated() { table[Int(character)] = UInt8(value) }
-        return table
-    }()
-
-    /// Nil where it is not padded, or has any other character.
-    static func decode(_ text: Slice<UnsafeBufferPointer<UInt8>>) -> [UInt8]? {
-        guard text.count % 4 == 0 else { return nil }
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(text.count / 4 * 3)
-        var place = text.startIndex
-        while place < text.endIndex {
-            var (bits, padding): (UInt32, Int) = (0, 0)
-            for index in place..<place + 4 {
-                if text[index] == UInt8(ascii: "="), index + 2 >= text.endIndex {
-                    padding += 1
-                    bits <<= 6
-                } else {
-                    let sextet = sextets[Int(text[index])]
-                    guard sextet < 64, padding == 0 else { return nil }
-                    bits = bits << 6 | UInt32(sextet)
-                }
-            }
-            place += 4
-            for (index, shift) in [UInt32(16), 8, 0].enumerated() where index < 3 - padding {
-                bytes.append(UInt8(truncatingIfNeeded: bits >> shift))
-            }
-        }
-        return bytes
     }
 }

@@ -45,9 +45,10 @@ package final class WriterProbe: Sendable {
     /// - Throws: `ObserverError` with `missing`, `unreadable`, `tooManyDescriptors` or `system`.
     package init(storePath: String) throws(ObserverError) {
         // As SQLite does it: the side files are beside the real file.
-        guard let resolved = realpath(storePath, nil) else { throw .failed(to: "find '\(storePath)'", errno) }
-        defer { free(resolved) }
-        path = String(cString: resolved)
+        guard let real = StorePath.withoutLinks(storePath) else {
+            throw .failed(to: "find '\(storePath)'", errno)
+        }
+        path = real
         shmPath = path + "-shm"
         let store = try Self.open(path)
         guard let store else { throw .failed(to: "open '\(storePath)'", ENOENT) }
@@ -167,24 +168,15 @@ package final class WriterProbe: Sendable {
 
 /// Where SQLite's locks lie.
 private enum SQLiteLocks {
-    struct Bytes {
-        let start: off_t
-        let count: off_t
-    }
-
     /// WAL_WRITE_LOCK, in the `-shm`.
-    static let walWrite = Bytes(start: 120, count: 1)
+    static let walWrite: Range<Int64> = 120..<121
     /// PENDING, RESERVED and SHARED, in the store.
-    static let rollbackWrite = Bytes(start: 0x4000_0000, count: 512)
-    /// A count of 0 means to the end.
-    static let wholeFile = Bytes(start: 0, count: 0)
+    static let rollbackWrite: Range<Int64> = 0x4000_0000..<0x4000_0200
+    static let wholeFile: Range<Int64> = 0..<Int64.max
 }
 
-/// F_OFD_GETLK of Linux's fcntl.h, which glibc shows to GNU sources only.
-private let askForLock: Int32 = 36
-
 extension WriterProbe {
-    private func isLocked(_ descriptor: Int32, _ bytes: SQLiteLocks.Bytes) throws(ObserverError) -> Bool {
+    private func isLocked(_ descriptor: Int32, _ bytes: Range<Int64>) throws(ObserverError) -> Bool {
         try conflict(descriptor, with: F_RDLCK, bytes) != nil
     }
 
@@ -194,18 +186,13 @@ extension WriterProbe {
 
     /// The process whose lock a lock of `type` would conflict with.
     private func conflict(
-        _ descriptor: Int32, with type: Int32, _ bytes: SQLiteLocks.Bytes
+        _ descriptor: Int32, with type: Int32, _ bytes: Range<Int64>
     ) throws(ObserverError) -> pid_t? {
-        var lock = flock()
-        lock.l_type = Int16(type)
-        lock.l_whence = Int16(SEEK_SET)
-        lock.l_start = bytes.start
-        lock.l_len = bytes.count
-        while fcntl(descriptor, askForLock, &lock) < 0 {
-            let number = errno
-            if number != EINTR { throw .failed(to: "ask for the locks of '\(path)'", number) }
+        do throws(SystemError) {
+            return try FileLock.conflict(descriptor, with: type, in: bytes)?.l_pid
+        } catch {
+            throw .failed(to: "ask for the locks of '\(path)'", error.number)
         }
-        return lock.l_type == Int16(F_UNLCK) ? nil : lock.l_pid
     }
 
     /// nil if the file is not there.

@@ -16,8 +16,6 @@ struct Uniqueness: Sendable {
     /// Whether NEW tells, before it is written, which rows it will push out.
     let isForeseeable: Bool
 
-    var isPlain: Bool { condition == nil && !terms.contains(where: \.isExpression) }
-
     /// - Parameter automatic: The column whose value SQLite gives, if it does.
     init(
         _ index: StoreSchema.Index, columns: [TableSchema.Column], _ table: StoreSchema.Table,

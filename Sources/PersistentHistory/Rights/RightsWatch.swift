@@ -31,11 +31,7 @@ enum RightsWatch {
 
     /// - Returns: The names that matter in the folders that are watched.
     private static func place(_ inotify: Inotify, on path: String) -> Set<BinaryText> {
-        let path =
-            realpath(path, nil).map { resolved in
-                defer { free(resolved) }
-                return String(cString: resolved)
-            } ?? path
+        let path = StorePath.withoutLinks(path) ?? path
         var names: Set<BinaryText> = []
         var folder = "/"
         let parts = path.utf8.split(separator: UInt8(ascii: "/")).map { String(decoding: $0, as: UTF8.self) }

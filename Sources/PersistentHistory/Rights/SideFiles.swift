@@ -15,9 +15,7 @@ struct SideFiles {
 
     /// - Returns: Nil if there is no store that can be looked at: opening it says why.
     init?(of path: String) {
-        guard let resolved = realpath(path, nil) else { return nil }
-        defer { free(resolved) }
-        let path = String(cString: resolved)
+        guard let path = StorePath.withoutLinks(path) else { return nil }
         let folder = StorePath.parent(of: path)
         guard let store = FileRights(of: path), let home = SideFileRule.Folder(of: folder) else { return nil }
         let process = SideFileRule.Process.current()

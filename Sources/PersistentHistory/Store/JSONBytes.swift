@@ -82,12 +82,6 @@ package struct JSONBytes: ~Copyable {
         bytes.append(json)
     }
 
-    /// Members or values that were written before.
-    mutating func raw(_ json: borrowing JSONBytes) {
-        separate()
-        json.bytes.withBytes { bytes.append($0) }
-    }
-
     /// Members that are JSON already, up to a name whose value follows.
     mutating func members(_ json: [UInt8]) {
         separate()
@@ -188,7 +182,9 @@ package struct JSONBytes: ~Copyable {
     }
 
     /// A string of base64 (RFC 4648, section 4, padded).
-    package mutating func base64(_ blob: [UInt8]) { plainString { Base64.append(blob, to: &$0) } }
+    package mutating func base64(_ blob: [UInt8]) {
+        plainString { $0.append([UInt8](Data(blob).base64EncodedData())) }
+    }
 
     /// The string that `uuidString` gives, without its detour by printf(3): every call has one.
     package mutating func uuid(_ uuid: UUID) {

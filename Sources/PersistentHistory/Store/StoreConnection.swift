@@ -22,13 +22,9 @@ enum StoreConnection {
         let hold = try SideFiles(of: file)?.prepare(for: mode, timeout: timeout)
         defer { withExtendedLifetime(hold) {} }
         let queue = try HistoryError.translating(path) {
-            var configuration = Configuration()
+            var configuration = Configuration.ofStore
             configuration.readonly = mode == .read
             configuration.busyMode = LockWait.mode(timeout)
-            configuration.foreignKeysEnabled = false
-            // As SQLite's default has it: a schema may use them, and is read and written again in its own words.
-            configuration.acceptsDoubleQuotedStringLiterals = true
-            configuration.label = "historyd"
             // It keeps what bounds its work for as long as it lives.
             configuration.prepareDatabase { [work] db in
                 try db.installHistory()
@@ -80,6 +76,19 @@ enum StoreConnection {
             try queue.end()
             return try read()
         }
+    }
+}
+
+extension Configuration {
+    /// Of a connection to a store, or to a copy of its rows.
+    static var ofStore: Configuration {
+        var configuration = Configuration()
+        // The store has kept them where it wanted to.
+        configuration.foreignKeysEnabled = false
+        // As SQLite's default has it: a schema may use them, and is read and written again in its own words.
+        configuration.acceptsDoubleQuotedStringLiterals = true
+        configuration.label = "historyd"
+        return configuration
     }
 }
 

@@ -42,8 +42,11 @@ package enum StorePath {
     }
 
     /// The path without links where it leads to a file, else as it is from the root on.
-    static func real(_ path: String) -> String {
-        guard let resolved = realpath(path, nil) else { return absolute(path) ?? "/" + path }
+    static func real(_ path: String) -> String { withoutLinks(path) ?? absolute(path) ?? "/" + path }
+
+    /// The path without links; nil with `errno` where it leads to nothing.
+    static func withoutLinks(_ path: String) -> String? {
+        guard let resolved = realpath(path, nil) else { return nil }
         defer { free(resolved) }
         return String(cString: resolved)
     }

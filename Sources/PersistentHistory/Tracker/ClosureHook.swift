@@ -55,31 +55,18 @@ final class ClosureHook: HookEndpoint {
         try await attempt(call.header) { try await onExpired(expiry) }
     }
 
-    private struct TimedOut: Error {}
-
     /// Calls a closure. One that takes too long is cancelled, and waited for: a task cannot be abandoned.
     private func attempt<T: Sendable>(
         _ header: HookCallHeader, _ body: @escaping @Sendable () async throws -> T
     ) async throws(HookFailure) -> T {
         do {
-            guard let timeout else { return try await body() }
-            return try await withThrowingTaskGroup(of: T?.self) { group in
-                group.addTask { try await body() }
-                group.addTask {
-                    try await Task.sleep(for: timeout, clock: .loop)
-                    return nil
-                }
-                defer { group.cancelAll() }
-                guard let result = try await group.next() ?? nil else { throw TimedOut() }
-                return result
-            }
-        } catch is TimedOut {
-            throw HookFailure(.timedOut, "Hook \"\(header.hook)\" did not return within \(timeout ?? .zero).")
+            if let result = try await within(timeout, { try await body() }) { return result }
         } catch {
             // What a closure throws while the tracker stops is no failure of its own.
             throw HookFailure(
                 Task.isCancelled ? .cancelled : .refused, "Hook \"\(header.hook)\" threw an error: \(error)")
         }
+        throw HookFailure(.timedOut, "Hook \"\(header.hook)\" did not return within \(timeout ?? .zero).")
     }
 }
 

@@ -43,19 +43,14 @@ package final class OneShotEvent: Sendable {
         }
     }
 
-    /// Runs an operation that is cancelled when a stop is requested, or some time after it, and gives what
-    /// it returns then.
+    /// Runs an operation that is cancelled when a stop is requested, and gives what it returns then.
     package func cancelling<T: Sendable>(
-        after grace: @autoclosure @escaping @Sendable () -> Duration = .zero,
         _ operation: @escaping @Sendable () async throws -> T
     ) async throws -> T {
         try await withThrowingTaskGroup(of: T?.self) { group in
             group.addTask { try await operation() }
             group.addTask {
                 await self.wait()
-                let grace = grace()
-                // Woken early only by a cancellation of all of this.
-                if grace > .zero { try? await Task.sleep(for: grace, clock: .loop) }
                 return nil
             }
             defer { group.cancelAll() }

@@ -23,9 +23,7 @@ struct CoreDataBenchmark: Benchmark {
         .init("User", relationships: [.init("devices", to: "Device", isToMany: true, inverse: "user")]),
     ])
 
-    func run() throws -> Findings { Findings(figures: try figures()) }
-
-    private func figures() throws -> [Figure] {
+    func measure(_: inout [String]) throws -> [Figure] {
         let folder = try workplace.makeFolder()
         let store = "\(folder)/store.sqlite"
         let count = try make(store)

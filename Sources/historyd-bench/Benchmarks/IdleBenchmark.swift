@@ -6,9 +6,7 @@ struct IdleBenchmark: Benchmark {
 
     private var seconds: Int { sizes.seconds }
 
-    func run() throws -> Findings { Findings(figures: try figures()) }
-
-    private func figures() throws -> [Figure] {
+    func measure(_: inout [String]) throws -> [Figure] {
         let folder = try workplace.makeFolder()
         let stores = ["daemon", "consumer"].map { "\(folder)/\($0)" }
         for store in stores { try BenchStore.make(store) }

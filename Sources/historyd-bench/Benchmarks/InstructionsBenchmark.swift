@@ -8,14 +8,8 @@ struct InstructionsBenchmark: Benchmark {
     let workplace: Workplace
     let sizes: Sizes
 
-    func run() throws -> Findings {
-        do {
-            let valgrind = try Tool.find("valgrind", package: "valgrind")
-            let strip = try Tool.find("strip", package: "binutils")
-            return Findings(figures: try measure(valgrind, strip))
-        } catch let missing as Tool.Missing {
-            return Findings(omissions: ["instructions: \(missing.reason)"])
-        }
+    func measure(_: inout [String]) throws -> [Figure] {
+        try measure(Tool.find("valgrind", package: "valgrind"), Tool.find("strip", package: "binutils"))
     }
 
     /// The instructions that a daemon and the bare consumer need for this number of transactions.

@@ -22,8 +22,8 @@ struct LatencyBenchmark: Benchmark {
     let workplace: Workplace
     let sizes: Sizes
 
-    func run() throws -> Findings {
-        var findings = Findings()
+    func measure(_ omissions: inout [String]) throws -> [Figure] {
+        var figures: [Figure] = []
         for mode in Self.modes {
             let field = try ObserverField(workplace, mode.journal, synchronous: mode.synchronous)
             defer { field.end() }
@@ -41,11 +41,12 @@ struct LatencyBenchmark: Benchmark {
                         try script.latency(writer)
                     })
             } catch let missing as Tool.Missing {
-                findings.omit("the shell script: \(missing.reason)")
+                let omission = "the shell script: \(missing.reason)"
+                if !omissions.contains(omission) { omissions.append(omission) }
             }
-            findings.figures += try measure(contestants, daemon, floor, mode)
+            figures += try measure(contestants, daemon, floor, mode)
         }
-        return findings
+        return figures
     }
 
     private func measure(

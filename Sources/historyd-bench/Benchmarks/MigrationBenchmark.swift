@@ -7,9 +7,7 @@ struct MigrationBenchmark: Benchmark {
     let workplace: Workplace
     let sizes: Sizes
 
-    func run() throws -> Findings { Findings(figures: try figures()) }
-
-    private func figures() throws -> [Figure] {
+    func measure(_: inout [String]) throws -> [Figure] {
         try [BenchStore.Journal.wal, .delete].map { journal in
             let folder = try workplace.makeFolder()
             let store = "\(folder)/store"

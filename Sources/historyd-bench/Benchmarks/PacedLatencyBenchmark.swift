@@ -8,18 +8,17 @@ struct PacedLatencyBenchmark: Benchmark {
     let workplace: Workplace
     let sizes: Sizes
 
-    func run() throws -> Findings {
-        Findings(
-            figures: try ["NORMAL", "FULL"].flatMap { synchronous in
-                let field = try ObserverField(workplace, synchronous: synchronous)
-                defer { field.end() }
-                let observers = [
-                    try field.daemon(), try field.daemon(Self.undeclared, isDeclared: false),
-                    try field.consumer(ObserverField.consumerAndPlugin, plugin: true),
-                    try field.consumer(ObserverField.consumer),
-                ]
-                return try Pace.allCases.flatMap { try measure(observers, $0, synchronous) }
-            })
+    func measure(_: inout [String]) throws -> [Figure] {
+        try ["NORMAL", "FULL"].flatMap { synchronous in
+            let field = try ObserverField(workplace, synchronous: synchronous)
+            defer { field.end() }
+            let observers = [
+                try field.daemon(), try field.daemon(Self.undeclared, isDeclared: false),
+                try field.consumer(ObserverField.consumerAndPlugin, plugin: true),
+                try field.consumer(ObserverField.consumer),
+            ]
+            return try Pace.allCases.flatMap { try measure(observers, $0, synchronous) }
+        }
     }
 
     private func measure(_ observers: [Observer], _ pace: Pace, _ synchronous: String) throws -> [Figure] {

@@ -7,9 +7,7 @@ struct RecordingBenchmark: Benchmark {
     let workplace: Workplace
     let sizes: Sizes
 
-    func run() throws -> Findings { Findings(figures: try figures()) }
-
-    private func figures() throws -> [Figure] {
+    func measure(_: inout [String]) throws -> [Figure] {
         let folder = try workplace.makeFolder()
         var figures: [Figure] = []
         for columns in [5, 50, 200] {

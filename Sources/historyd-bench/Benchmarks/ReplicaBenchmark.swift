@@ -14,9 +14,7 @@ struct ReplicaBenchmark: Benchmark {
     let workplace: Workplace
     let sizes: Sizes
 
-    func run() throws -> Findings { Findings(figures: try figures()) }
-
-    private func figures() throws -> [Figure] {
+    func measure(_: inout [String]) throws -> [Figure] {
         let folder = try workplace.makeFolder()
         let store = "\(folder)/store.sqlite"
         try BenchStore.make(store)

@@ -4,8 +4,8 @@ struct ScaleBenchmark: Benchmark {
     let workplace: Workplace
     let sizes: Sizes
 
-    func run() throws -> Findings {
-        Findings(figures: try manyConsumers() + manyStores() + longHistory())
+    func measure(_: inout [String]) throws -> [Figure] {
+        try manyConsumers() + manyStores() + longHistory()
     }
 
     /// Only the first consumer has a hook.

@@ -10,18 +10,14 @@ struct StreamBenchmark: Benchmark {
 
     private var rounds: Int { min(sizes.rounds, 3) }
 
-    func run() throws -> Findings {
+    func measure(_: inout [String]) throws -> [Figure] {
         for program in ["historyd-nats", "bench-stream"].map(workplace.program) where access(program, X_OK) != 0
         {
-            return Findings(omissions: ["NATS: there is no program \"\(program)\"; it needs libnats-dev."])
+            throw Tool.Missing(reason: "there is no program \"\(program)\"; it needs libnats-dev.")
         }
-        do {
-            let server = try NATSServer(workplace)
-            defer { server.end() }
-            return Findings(figures: try latency(server) + backlog(server) + snapshot(server))
-        } catch let missing as Tool.Missing {
-            return Findings(omissions: ["NATS: \(missing.reason)"])
-        }
+        let server = try NATSServer(workplace)
+        defer { server.end() }
+        return try latency(server) + backlog(server) + snapshot(server)
     }
 
     // MARK: Latency

@@ -4,9 +4,7 @@ struct WriterBenchmark: Benchmark {
     let workplace: Workplace
     let sizes: Sizes
 
-    func run() throws -> Findings { Findings(figures: try figures()) }
-
-    private func figures() throws -> [Figure] {
+    func measure(_: inout [String]) throws -> [Figure] {
         var figures: [Figure] = []
         for synchronous in ["NORMAL", "FULL"] {
             figures += try whileLevel(synchronous)

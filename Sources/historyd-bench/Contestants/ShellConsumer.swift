@@ -34,8 +34,6 @@ final class ShellConsumer {
         }
         return nil
     }
-
-    func end() { child.end() }
 }
 
 /// Reads lines as they come.

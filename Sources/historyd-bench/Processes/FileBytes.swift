@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import PersistentHistory
 
 /// Whole files and descriptors, read and written by system calls.
 enum FileBytes {
@@ -32,11 +33,7 @@ enum FileBytes {
 
 enum Clock {
     /// Nanoseconds of CLOCK_MONOTONIC: the same in all processes.
-    static var now: Int64 {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
-    }
+    static var now: Int64 { LoopClock.monotonicNanoseconds }
 
     static func pause(microseconds: UInt32) {
         usleep(microseconds)
