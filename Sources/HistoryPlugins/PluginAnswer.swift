@@ -8,7 +8,8 @@ struct PluginAnswer: Sendable, Hashable {
         /// Usually an observer's.
         case null
         case text(String)
-        case verdict(MergeVerdict)
+        /// A merge hook's result in its long form.
+        case verdict(String, reject: [String])
         /// Any other JSON: an observer may say what it likes.
         case other
         /// A JSON-RPC error's message.
@@ -93,10 +94,134 @@ extension PluginAnswer.Outcome {
             self = .null
         } else if let text = result.text {
             self = .text(text)
-        } else if let verdict = MergeVerdict(result) {
-            self = .verdict(verdict)
         } else {
-            self = .other
+            self = Self.mergeResult(result) ?? .other
         }
+    }
+}
+
+// MARK: - Merge hooks
+
+extension PluginAnswer.Outcome {
+    fileprivate static func mergeResult(_ result: JSONValue) -> Self? {
+        guard let members = result.object, let verdict = members["verdict"]?.text else { return nil }
+        let reject = members["reject"].flatMap { $0.isNull ? nil : $0 }
+        guard let texts = reject.map({ $0.array?.map(\.text) }) ?? [], !texts.contains(nil) else { return nil }
+        return .verdict(verdict, reject: texts.compactMap(\.self))
+    }
+}
+
+extension MergeResult {
+    /// Reads a merge hook's result.
+    ///
+    /// - Throws: `HookFailure` with the reason `badAnswer`.
+    init(_ outcome: PluginAnswer.Outcome, from hook: String) throws(HookFailure) {
+        func verdict(_ text: String) throws(HookFailure) -> Verdict {
+            guard let verdict = Verdict(rawValue: text) else {
+                throw HookFailure(
+                    .badAnswer,
+                    "Hook \"\(hook)\" answered \"\(text.excerpt)\"; a merge result is goOn or finish.")
+            }
+            return verdict
+        }
+        switch outcome {
+        case .text(let text): self.init(try verdict(text))
+        case .verdict(let text, let reject):
+            var rejected: Set<HistoryToken> = []
+            for text in reject {
+                guard let token = HistoryToken(text) else {
+                    throw HookFailure(
+                        .badAnswer, "Hook \"\(hook)\" rejected \"\(text.excerpt)\", which is not a token.")
+                }
+                rejected.insert(token)
+            }
+            self.init(try verdict(text), rejecting: rejected)
+        case .null, .other, .refused, .methodUnknown:
+            throw HookFailure(
+                .badAnswer,
+                "Hook \"\(hook)\" gave no merge result. A merge result is \"goOn\", \"finish\" or {\"verdict\":…,\"reject\":[…]}."
+            )
+        }
+    }
+
+    /// Reads what a oneshot merge hook printed: nothing at all is `goOn`, and a bare word will do.
+    init(printed bytes: [UInt8], by hook: String) throws(HookFailure) {
+        let text = String(decoding: bytes, as: UTF8.self).trimmed
+        if text.isEmpty {
+            self.init(.goOn)
+        } else if let verdict = Verdict(rawValue: text) {
+            self.init(verdict)
+        } else if let result = JSONReader.read(Array(text.utf8)).root {
+            try self.init(PluginAnswer.Outcome(result), from: hook)
+        } else {
+            try self.init(.text(text), from: hook)
+        }
+    }
+}
+
+extension String {
+    fileprivate var trimmed: String {
+        let isSpace: (Character) -> Bool = { $0.isWhitespace }
+        return String(drop(while: isSpace).reversed().drop(while: isSpace).reversed())
+    }
+}
+
+// MARK: - Contexts
+
+extension ContextAnswer {
+    /// Reads what a plugin answered to a context's call.
+    ///
+    /// - Throws: `HookFailure`.
+    @LoopActor init(_ outcome: PluginAnswer.Outcome, to call: ContextCall, from plugin: CoprocessPlugin)
+        throws(HookFailure)
+    {
+        self.init(try Self.result(outcome, to: call, plugin.title), process: plugin.process)
+    }
+
+    static func result(_ outcome: PluginAnswer.Outcome, to call: ContextCall, _ title: String)
+        throws(HookFailure) -> Result
+    {
+        switch (outcome, call.request) {
+        case (.refused(let message), _):
+            throw HookFailure(
+                .refused, "\(title) answered to \(call.method) with an error: \(message.excerptAsSentence)")
+        case (.methodUnknown, .checkpoint): return .checkpointUnknown
+        // It is filled again, which is enough.
+        case (.methodUnknown, .expired): return .done
+        case (.methodUnknown(let message), _):
+            throw HookFailure(
+                .refused,
+                "\(title) does not know the method \(call.method), which a context needs: \(message.excerptAsSentence)"
+            )
+        case (.null, .checkpoint): return .checkpoint(nil)
+        case (.text(let text), .checkpoint):
+            guard let token = HistoryToken(text) else {
+                throw HookFailure(
+                    .badAnswer, "\(title) answered to \(call.method) \"\(text.excerpt)\", which is not a token."
+                )
+            }
+            return .checkpoint(token)
+        case (_, .checkpoint):
+            throw HookFailure(
+                .badAnswer,
+                "\(title) gave no answer to \(call.method). That is a token, or null where the context is to be filled."
+            )
+        default: return .done
+        }
+    }
+}
+
+// MARK: - Words
+
+extension StringProtocol {
+    /// What a plugin said, as the end of a sentence that another one may follow.
+    var excerptAsSentence: String { excerpt.asSentence }
+
+    /// What a plugin said, as part of a sentence: on one line, harmless to a terminal, and not long.
+    var excerpt: String {
+        let limit = 200
+        let scalars = unicodeScalars.prefix(limit + 1)
+        let text = String(String.UnicodeScalarView(scalars.prefix(limit))).printable
+        return scalars.count > limit ? text + "…" : text
     }
 }

@@ -29,9 +29,9 @@ struct Program: Sendable {
             for publisher in publishers {
                 group.addTask { try await watch(publisher, observer) }
                 if let feed = publisher.feed { group.addTask { await feed.run() } }
-                group.addTask { await onThread { publisher.publisher.run() } }
+                group.addTask { await onPool { publisher.publisher.run() } }
             }
-            for follower in followers { group.addTask { await onThread { follower.run() } } }
+            for follower in followers { group.addTask { await onPool { follower.run() } } }
             isUp(publishers.map(\.status) + followers.map(\.status))
             await next()
             for wakeUp in wakeUps { wakeUp.stop() }
@@ -85,16 +85,15 @@ struct Program: Sendable {
     private static let attempts = 4
 
     private func attempt(_ path: String, _ body: @escaping @Sendable () throws -> Void) async -> Bool {
-        let isDone = Locked(false)
-        await onThread { [logger] in
+        await onPool { [logger] in
             do {
                 try body()
-                isDone.withLock { $0 = true }
+                return true
             } catch {
                 logger.error("\"\(path)\": \(error).")
+                return false
             }
         }
-        return isDone.withLock { $0 }
     }
 
     // MARK: Parts
@@ -152,16 +151,5 @@ struct Program: Sendable {
                 try await Task.sleep(for: .seconds(5), clock: .loop)
             }
         }
-    }
-}
-
-/// Runs blocking work on its own thread.
-private func onThread(_ body: @escaping @Sendable () -> Void) async {
-    await withCheckedContinuation { continuation in
-        let number = startThread {
-            body()
-            continuation.resume()
-        }
-        if number != 0 { continuation.resume() }
     }
 }

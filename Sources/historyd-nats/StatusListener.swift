@@ -103,16 +103,13 @@ struct StatusListener: Sendable {
                 return !isExamining
             })
         else { throw ControlError(.failed, "It is being examined already. Try again.") }
-        let findings = await answer { (answer: @escaping @Sendable (String?) -> Void) in
-            let number = startThread {
+        let findings = await answer { (answer: @escaping @Sendable (String) -> Void) in
+            BlockingThreads.shared.run {
                 answer(WorkerReport.json(Doctor(configuration: configuration).examine()))
             }
-            if number != 0 { answer(nil) }
         }
         isExamining.withLock { $0 = false }
-        guard let findings = findings ?? nil else {
-            throw ControlError(.failed, "There is no thread for it. Try again.")
-        }
+        guard let findings else { throw ControlError(.stopping, "The program stops.") }
         return json(findings)
     }
 

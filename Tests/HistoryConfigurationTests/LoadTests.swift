@@ -284,6 +284,9 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
         let missing = ["real/new/t.db", "link/new/t.db", "link/./new/x/../t.db"].map(folder.file)
         #expect(Set(missing.map(FileIdentity.of)).count == 1)
         #expect(FileIdentity.of(folder.file("real/t.db")) != FileIdentity.of(folder.file("t.db")))
+        // A name may begin with an accent, which `String` would put on the slash before it.
+        let accented = folder.file("new/\u{301}x/../t.db")
+        #expect(FileIdentity.of(accented) == FileIdentity.of(folder.file("new/t.db")))
     }
 
     @Test func findsRelativeFilesFromTheWorkingDirectory() {

@@ -38,7 +38,7 @@ import Testing
         #expect(Self.read(#"{"id":1,"result":"ü\n"}"#)?.outcome == .text("ü\n"))
         #expect(
             Self.read(#"{"id":1,"result":{"verdict":"finish","reject":["a"]}}"#)?.outcome
-                == .verdict(MergeVerdict(verdict: "finish", reject: ["a"])))
+                == .verdict("finish", reject: ["a"]))
         #expect(Self.read(#"{"id":1,"result":{"ok":true}}"#)?.outcome == .other)
         for other in ["3", "true", "false", "{}", "{ }", " {} ", "[]"] {
             #expect(Self.read(#"{"id":1,"result":\#(other)}"#)?.outcome == .other, "\(other)")

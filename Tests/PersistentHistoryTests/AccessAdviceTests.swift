@@ -22,6 +22,16 @@ import Testing
     }
 
     @Test(arguments: names)
+    func aPathIsFollowedNameByName(name: String) throws {
+        let folder = try TemporaryFolder()
+        try FileManager.default.createDirectory(
+            atPath: "\(folder.path)/\(name)", withIntermediateDirectories: false)
+        let trail = PathTrail(following: "\(folder.path)/./\(name)/store")
+        let names = folder.path.split(separator: "/").map(String.init) + [name, "store"]
+        #expect(trail.lookups.map(\.name).haveSameBytes(as: names))
+    }
+
+    @Test(arguments: names)
     func aDropInNamesTheFolder(name: String) async throws {
         let folder = try TemporaryFolder()
         let text = AccessAdvice.openSandbox(folder: "/srv/\(name)").text()

@@ -46,15 +46,15 @@ enum FileIdentity {
                 let target = target(of: absolute(folder))
             else { continue }
             links += 1
-            if target.hasPrefix("/") { folder = [] } else { folder.removeLast() }
+            if target.utf8.first == UInt8(ascii: "/") { folder = [] } else { folder.removeLast() }
             names += Self.names(of: target)
         }
         return absolute(folder)
     }
 
-    /// In reverse, to take them from the end.
+    /// In reverse, to take them from the end. As bytes: to `String` a slash and an accent behind it are one character.
     private static func names(of path: String) -> [Substring] {
-        path.split(separator: "/").filter { $0 != "." }.reversed()
+        path.utf8.split(separator: UInt8(ascii: "/")).reversed().map { Substring($0) }.filter { $0 != "." }
     }
 
     private static func absolute(_ names: [Substring]) -> String { "/" + names.joined(separator: "/") }

@@ -4,13 +4,15 @@ import PersistentHistory
 ///
 /// Source: https://prometheus.io/docs/specs/om/open_metrics_spec/
 package struct MetricsText {
-    typealias Labels = [(name: String, value: String)]
+    package typealias Labels = [(name: String, value: String)]
 
     package static let contentType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
     private(set) var bytes: [UInt8] = []
 
-    enum Kind: String {
+    package init() {}
+
+    package enum Kind: String {
         case gauge, counter, histogram
     }
 
@@ -19,7 +21,7 @@ package struct MetricsText {
     /// - Parameters:
     ///   - name: Its last part is the unit, as OpenMetrics has it. A counter's samples have `_total` behind it.
     ///   - help: Our own words: nothing in them needs to be escaped, which the two formats do differently.
-    mutating func write(
+    package mutating func write(
         _ name: String, _ help: String, as kind: Kind = .gauge, _ samples: [(labels: Labels, value: Double)]
     ) {
         if samples.isEmpty { return }
@@ -51,7 +53,7 @@ package struct MetricsText {
     }
 
     /// - Returns: The whole text.
-    mutating func end() -> [UInt8] {
+    package mutating func end() -> [UInt8] {
         put("# EOF\n")
         return bytes
     }

@@ -1,3 +1,5 @@
+public import Logging
+
 /// An event between a commit and a hook, for logs, metrics and status reports.
 public enum PipelineEvent: Sendable {
     /// The store is open; its newest transaction is given.
@@ -116,4 +118,33 @@ public struct MovedConsumers: Sendable {
 
     /// Whether a consumer is one of them, now.
     public func contains(_ consumer: String) -> Bool { idle.contains(consumer) }
+}
+
+/// One sentence of an event, for logs.
+public struct EventMessage: Sendable, Equatable {
+    /// Nil if it is no reason for an alert.
+    package let code: MessageCode?
+    /// An error needs an operator, a warning passes by itself, a notice is a rare change.
+    public let level: Logger.Level
+    /// The sentence, which is understood without the fields.
+    public let text: String
+    /// What it is about: `store`, `consumer`, `hook`, `context`, `author`, `entity`, `token`.
+    public let fields: Logger.Metadata
+
+    enum Weight {
+        case code(MessageCode)
+        case level(Logger.Level)
+    }
+
+    init(_ weight: Weight, _ text: String, _ fields: [(String, String?)] = []) {
+        (code, level) =
+            switch weight {
+            case .code(let code): (code, code.level)
+            case .level(let level): (nil, level)
+            }
+        self.text = text
+        self.fields = fields.reduce(into: [:]) { fields, field in
+            if let value = field.1 { fields[field.0] = .string(value) }
+        }
+    }
 }

@@ -202,9 +202,10 @@ struct ValueLine {
         try expect(text: "\":\"")
         let start = place
         place = index(of: UInt8(ascii: "\""), from: start)
-        guard let decoded = Data(base64Encoded: Data(bytes[start..<place])).map({ [UInt8]($0) }) else {
-            throw malformed()
-        }
+        let text = Data(bytes[start..<place])
+        // Foundation reads more than it writes.
+        guard let data = Data(base64Encoded: text), data.base64EncodedData() == text else { throw malformed() }
+        let decoded = [UInt8](data)
         try expect(text: "\"}")
         return isText ? .invalidText(decoded) : .blob(decoded)
     }

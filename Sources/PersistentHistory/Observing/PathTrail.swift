@@ -40,7 +40,7 @@ struct PathTrail: Equatable, Sendable {
         var links = 0
         while let name = names.popLast() {
             if name == ".." {
-                folder = Self.parent(of: folder)
+                folder = StorePath.parent(of: folder)
                 continue
             }
             let here = Self.join(folder, name)
@@ -54,7 +54,7 @@ struct PathTrail: Equatable, Sendable {
             case .folder: folder = here
             case .link:
                 guard let target = Self.target(of: here) else { return }
-                if target.first == "/" { folder = "/" }
+                if target.utf8.first == UInt8(ascii: "/") { folder = "/" }
                 names += Self.names(of: target)
             case .file, .nothing: return
             }
@@ -82,14 +82,10 @@ struct PathTrail: Equatable, Sendable {
         }
     }
 
-    /// In reverse, to take them from the end.
+    /// In reverse, to take them from the end. As bytes: to `String` a slash and an accent behind it are one character.
     private static func names(of path: String) -> [String] {
-        path.split(separator: "/").filter { $0 != "." }.reversed().map(String.init)
-    }
-
-    private static func parent(of folder: String) -> String {
-        guard let slash = folder.lastIndex(of: "/"), slash != folder.startIndex else { return "/" }
-        return String(folder[..<slash])
+        path.utf8.split(separator: UInt8(ascii: "/")).reversed().map { String(Substring($0)) }
+            .filter { $0 != "." }
     }
 
     static func join(_ folder: String, _ name: String) -> String {

@@ -1,61 +1,31 @@
-/// SHA-256 (FIPS 180-4), for what travels: whether it arrived whole, and whether two descriptions are the same.
+/// SHA-256 (FIPS 180-4), for what travels: whether two descriptions are the same.
 ///
 /// The standard library has none, and a library for it alone would be a dependency of everyone.
-package struct SHA256 {
-    private var state: [UInt32] = [
-        0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19,
-    ]
-    /// The bytes of a block that is not full yet.
-    private var rest: [UInt8] = []
-    private var length: UInt64 = 0
-
-    package init() {}
-
-    package mutating func update(_ bytes: [UInt8]) { bytes.withUnsafeBytes { update($0) } }
-
-    package mutating func update(_ bytes: UnsafeRawBufferPointer) {
-        length &+= UInt64(bytes.count)
-        var start = 0
-        if !rest.isEmpty {
-            start = min(64 - rest.count, bytes.count)
-            rest.append(contentsOf: bytes[..<start])
-            guard rest.count == 64 else { return }
-            rest.withUnsafeBytes { block in state.withUnsafeMutableBufferPointer { Self.compress(block, &$0) } }
-            rest.removeAll(keepingCapacity: true)
-        }
-        state.withUnsafeMutableBufferPointer { state in
-            while bytes.count - start >= 64 {
-                Self.compress(UnsafeRawBufferPointer(rebasing: bytes[start..<start + 64]), &state)
-                start += 64
+package enum SHA256 {
+    /// The digest of some bytes, in hexadecimal digits.
+    package static func of(_ bytes: some Sequence<UInt8>) -> String {
+        var message = Array(bytes)
+        let bits = UInt64(message.count) * 8
+        message.append(0x80)
+        message += [UInt8](repeating: 0, count: (120 - message.count % 64) % 64)
+        withUnsafeBytes(of: bits.bigEndian) { message += $0 }
+        var state: [UInt32] = [
+            0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab,
+            0x5be0_cd19,
+        ]
+        message.withUnsafeBytes { message in
+            state.withUnsafeMutableBufferPointer { state in
+                for start in stride(from: 0, to: message.count, by: 64) {
+                    compress(UnsafeRawBufferPointer(rebasing: message[start..<start + 64]), &state)
+                }
             }
         }
-        rest.append(contentsOf: bytes[start...])
-    }
-
-    /// The digest of everything so far, in hexadecimal digits.
-    package func hexadecimal() -> String {
-        var copy = self
-        var padding: [UInt8] = [0x80]
-        padding += [UInt8](repeating: 0, count: (119 - Int(length % 64)) % 64)
-        let bits = length &* 8
-        for shift in stride(from: 56, through: 0, by: -8) {
-            padding.append(UInt8(truncatingIfNeeded: bits >> UInt64(shift)))
-        }
-        copy.update(padding)
-        return String(unsafeUninitializedCapacity: 64) { text in
-            for index in 0..<64 {
-                let shift = UInt32(28 - index % 8 * 4)
-                text[index] = Hexadecimal.digit(UInt8(truncatingIfNeeded: copy.state[index / 8] >> shift) & 15)
+        let digits = state.flatMap { word in
+            stride(from: 28, through: 0, by: -4).map {
+                Hexadecimal.digit(UInt8(truncatingIfNeeded: word >> $0) & 15)
             }
-            return 64
         }
-    }
-
-    /// The digest of a text, in hexadecimal digits.
-    package static func of(_ text: some Sequence<UInt8>) -> String {
-        var digest = SHA256()
-        digest.update(Array(text))
-        return digest.hexadecimal()
+        return String(decoding: digits, as: UTF8.self)
     }
 
     private static func compress(
