@@ -1,12 +1,10 @@
-import Foundation
+import HistoryControl
 import HistoryDaemon
 import HistoryNATS
 
 extension WorkerReport {
     static func json(_ reports: some Encodable) -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return (try? encoder.encode(reports)).map { String(decoding: $0, as: UTF8.self) } ?? "[]"
+        (try? ControlJSON.bytes(reports)).map { String(decoding: $0.dropLast(), as: UTF8.self) } ?? "[]"
     }
 
     /// OpenMetrics text.

@@ -1,6 +1,7 @@
 import Glibc
 import HistoryControl
 import NIOCore
+import PersistentHistory
 
 /// The process at the other end of the control socket.
 ///
@@ -63,11 +64,8 @@ enum UserNamespace {
 
     /// Whether every user has a number here, which is the case except in a sandbox with `PrivateUsers=yes`.
     static let knowsEverybody: Bool = {
-        guard let map = fopen("/proc/self/uid_map", "r") else { return true }
-        defer { fclose(map) }
-        var bytes = [UInt8](repeating: 0, count: 1 << 14)
-        let count = fread(&bytes, 1, bytes.count, map)
-        return knowsEverybody(String(decoding: bytes.prefix(count), as: UTF8.self))
+        guard let map = (try? AtomicFile.read("/proc/self/uid_map")) ?? nil else { return true }
+        return knowsEverybody(String(decoding: map, as: UTF8.self))
     }()
 
     /// - Parameter map: The content of `/proc/self/uid_map` (user_namespaces(7)): in each line the first user

@@ -6,10 +6,7 @@ import PersistentHistory
 enum FileBytes {
     /// A small file's text, as those in /proc; empty if there is none.
     static func text(of path: String) -> String {
-        let file = open(path, O_RDONLY | O_CLOEXEC)
-        guard file >= 0 else { return "" }
-        defer { close(file) }
-        return text(from: file)
+        String(decoding: ((try? AtomicFile.read(path)) ?? nil) ?? [], as: UTF8.self)
     }
 
     /// Everything up to the end.
