@@ -169,6 +169,7 @@ extension HistoryError {
 
     static var storeNotOpen: HistoryError {
         HistoryError(
-            .storeNotOpen, "The store is not open.", hint: "`historyctl status` says why. The daemon tries again.")
+            .storeNotOpen, "The store is not open.",
+            hint: "`historyctl status` says why. The daemon tries again.")
     }
 }
