@@ -183,7 +183,7 @@ package struct JSONBytes: ~Copyable {
 
     /// A string of base64 (RFC 4648, section 4, padded).
     package mutating func base64(_ blob: [UInt8]) {
-        plainString { $0.append([UInt8](Data(blob).base64EncodedData())) }
+        plainString { Base64.append(blob, to: &$0) }
     }
 
     /// The string that `uuidString` gives, without its detour by printf(3): every call has one.

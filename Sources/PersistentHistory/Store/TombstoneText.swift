@@ -1,5 +1,3 @@
-internal import FoundationEssentials
-
 extension Tombstone {
     /// The values as text, by column, as in the kit: null is left out. The page *Tombstones* has the rules.
     public var attributes: [BinaryText: String] {
@@ -45,7 +43,7 @@ enum TombstoneText {
         case .real(let real): real.shortestText
         case .text(let text): text
         case .invalidText(let bytes): String(decoding: bytes, as: UTF8.self)
-        case .blob(let blob): Data(blob).base64EncodedString()
+        case .blob(let blob): Base64.text(blob)
         }
     }
 
