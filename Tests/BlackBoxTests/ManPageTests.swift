@@ -94,10 +94,13 @@ struct ManPageTests {
             let text = try await Command(BuiltProducts.path(program), command + ["--help"]).succeed()
             /// The entries under a heading: what stands before their descriptions.
             func entries(_ heading: String) -> [String] {
-                text.components(separatedBy: "\n\n").map { $0.split(separator: "\n") }
-                    .filter { $0.first?.hasSuffix(heading) == true }
-                    .flatMap { $0.filter { $0.hasPrefix("  ") && !$0.hasPrefix("   ") } }
-                    .map { $0.dropFirst(2).components(separatedBy: "  ").first ?? "" }
+                let sections: [[Substring]] = text.components(separatedBy: "\n\n").map {
+                    $0.split(separator: "\n")
+                }
+                let lines: [Substring] = sections.filter { $0.first?.hasSuffix(heading) == true }.flatMap(
+                    \.self)
+                let entries: [Substring] = lines.filter { $0.hasPrefix("  ") && !$0.hasPrefix("   ") }
+                return entries.map { (line: Substring) in line.dropFirst(2).components(separatedBy: "  ")[0] }
             }
             subcommands = entries("SUBCOMMANDS:").map { String($0.prefix { $0 != " " }) }
             options = entries("OPTIONS:").flatMap { entry in

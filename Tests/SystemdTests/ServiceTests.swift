@@ -27,7 +27,8 @@ extension Container {
         if !FileManager.default.fileExists(atPath: folder) {
             let programs = ["historyd", "historyctl", "historyd-nats", "libhistory.so"]
             try await SystemdTests.succeed(
-                ["install", "-D", "-m", "755", "-s", "-t", folder] + programs.map { "\(Package.programs)/\($0)" })
+                ["install", "-D", "-m", "755", "-s", "-t", folder]
+                    + programs.map { "\(Package.programs)/\($0)" })
             try await SystemdTests.succeed(
                 ["cp", "-r"] + ["man", "completions"].map { "\(Package.programs)/\($0)" } + [folder])
         }

@@ -13,14 +13,14 @@ struct PersistedHooks: Sendable {
     /// The files, in their order.
     func files() throws -> [String] {
         guard FileManager.default.fileExists(atPath: folder) else { return [] }
-        return try FileManager.default.contentsOfDirectory(atPath: folder)
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder)
             .filter { $0.hasSuffix(".json") && !$0.hasPrefix(".") }
-            .map { (number: Self.number($0), name: $0) }
-            .sorted {
-                $0.number == $1.number
-                    ? $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) : $0.number < $1.number
-            }
-            .map { "\(folder)/\($0.name)" }
+        return names.sorted(by: Self.precedes).map { "\(folder)/\($0)" }
+    }
+
+    private static func precedes(_ one: String, _ other: String) -> Bool {
+        let (number, otherNumber) = (Self.number(one), Self.number(other))
+        return number == otherNumber ? one.utf8.lexicographicallyPrecedes(other.utf8) : number < otherNumber
     }
 
     /// The number that a file's name begins with: `0001-name.json`.

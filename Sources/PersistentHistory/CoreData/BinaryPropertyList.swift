@@ -97,15 +97,17 @@ struct BinaryPropertyList: Sendable {
         return number
     }
 
+    /// Of UTF-16.
+    private func unit(at place: Int) -> UInt16 { UInt16(bytes[place]) << 8 | UInt16(bytes[place + 1]) }
+
     /// A text; nil if the object is another.
     func text(_ node: Node) -> String? {
         switch node {
         case .ascii(let range): String(decoding: bytes[range], as: UTF8.self)
         case .utf16(let range):
             String(
-                decoding: stride(from: range.lowerBound, to: range.upperBound - 1, by: 2).map {
-                    UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1])
-                }, as: UTF16.self)
+                decoding: stride(from: range.lowerBound, to: range.upperBound - 1, by: 2).map(unit),
+                as: UTF16.self)
         default: nil
         }
     }
