@@ -59,10 +59,7 @@ enum Processes {
     static func mapped(_ process: pid_t, suffix: String) -> [String: Int] {
         var sizes: [String: Int] = [:]
         var name: String?
-        // More than `FileManager` reads of a file without a size.
-        let file = FileHandle(forReadingAtPath: "/proc/\(process)/smaps")
-        let text = String(decoding: file?.readDataToEndOfFile() ?? Data(), as: UTF8.self)
-        for line in text.split(separator: "\n") {
+        for line in file(process, "smaps").split(separator: "\n") {
             let fields = line.split(separator: " ", omittingEmptySubsequences: true)
             if fields.count >= 5, fields[0].contains("-") {
                 name = fields.count > 5 ? String(fields[5]) : nil
@@ -91,7 +88,9 @@ enum Processes {
     }
 
     private static func file(_ process: pid_t, _ name: String) -> String {
-        RunningProgram.text("/proc/\(process)/\(name)")
+        // `FileManager` reads 4 KiB of a file without a size.
+        let file = FileHandle(forReadingAtPath: "/proc/\(process)/\(name)")
+        return String(decoding: file?.readDataToEndOfFile() ?? Data(), as: UTF8.self)
     }
 }
 
