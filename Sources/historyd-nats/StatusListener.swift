@@ -102,7 +102,7 @@ struct StatusListener: Sendable {
                 defer { isExamining = true }
                 return !isExamining
             })
-        else { throw ControlError(.failed, "It is being examined already. Try again.") }
+        else { throw ControlError(.tooManyConnections, "It is being examined already. Try again.") }
         let findings = await answer { (answer: @escaping @Sendable (String) -> Void) in
             BlockingThreads.shared.run {
                 answer(WorkerReport.json(Doctor(configuration: configuration).examine()))
