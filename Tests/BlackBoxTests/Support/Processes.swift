@@ -88,9 +88,9 @@ enum Processes {
     }
 
     private static func file(_ process: pid_t, _ name: String) -> String {
-        // `FileManager` reads 4 KiB of a file without a size.
-        let file = FileHandle(forReadingAtPath: "/proc/\(process)/\(name)")
-        return String(decoding: file?.readDataToEndOfFile() ?? Data(), as: UTF8.self)
+        // `FileManager` reads 4 KiB of a file without a size. The process may end meanwhile.
+        let bytes = try? FileHandle(forReadingAtPath: "/proc/\(process)/\(name)")?.readToEnd()
+        return String(decoding: bytes ?? Data(), as: UTF8.self)
     }
 }
 

@@ -44,7 +44,7 @@ func observe(for period: Duration) async throws { try await Task.sleep(for: peri
 
 /// Lets a few through at a time: daemons by the dozen would measure the machine's patience.
 actor Turnstile {
-    static let shared = Turnstile(places: 8)
+    static let shared = Turnstile(places: 6)
 
     private var places: Int
     private var queue: [CheckedContinuation<Void, Never>] = []
