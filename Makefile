@@ -67,14 +67,14 @@ TESTGROUPS = PersistentHistoryTests DifferentialTests|FaultTests|SimulationTests
 BESIDE = SystemdTests
 # What the last group needs is installed beside the first ones: it waits for packages to come.
 CLIENTPACKAGES = client-packages stream-packages
-tests-in = $(1)/historydPackageTests.xctest --testing-library swift-testing
+tests-in = TMPDIR=$(TESTFOLDER) $(1)/historydPackageTests.xctest --testing-library swift-testing
 # Where tests keep their stores: in memory, where there is plenty and programs may be run from it. What a disk does is
 # simulated, and tests that need a real one mount it.
 TESTFOLDER = $(if $(TMPDIR),$(TMPDIR),$(shell set -- $$(df --output=avail /dev/shm 2>/dev/null) 0 0; \
 	if [ "$$2" -gt 8000000 ] && ! findmnt -no OPTIONS /dev/shm | grep -q noexec; then echo /dev/shm; else echo /tmp; fi))
 # $(1): where the tests were built; $(2): the group that runs beside. What failed is said once more at the end: much is
 # printed after it.
-run-tests = $(if $(TESTFLAGS),$(call tests-in,$(1)) $(TESTFLAGS),@export TMPDIR=$(TESTFOLDER); failed=; logs=$$(mktemp -d); trap 'rm -rf "$$logs"' EXIT; \
+run-tests = $(if $(TESTFLAGS),$(call tests-in,$(1)) $(TESTFLAGS),@failed=; logs=$$(mktemp -d); trap 'rm -rf "$$logs"' EXIT; \
 	for packages in $(CLIENTPACKAGES); do Tests/BlackBoxTests/Clients/install-packages $$packages; done & \
 	$(if $(2),$(call tests-in,$(1)) --filter '$(2)' >"$$logs/beside" 2>&1 & beside=$$!;) \
 	for group in $(foreach group,$(TESTGROUPS),'$(group)'); do \
