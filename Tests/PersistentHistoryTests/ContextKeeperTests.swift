@@ -55,6 +55,39 @@ import Testing
         await keeper.close()
     }
 
+    @Test("A replica shows a batch that was cut short, also where only what is of no concern follows")
+    func tailOfNoConcern() async throws {
+        let store = try GatekeeperStore()
+        let reader = try HistoryReader(path: store.path)
+        let context = store.replica()
+        let keeper = ContextKeeper(
+            Consumer(
+                store: "s", author: "MainApp", rule: DeliveryRule(authors: ["A", "MainApp"]),
+                contexts: [context]),
+            source: reader, state: try StateDatabase(folder: store.folder.path, store: reader.storeID),
+            reporter: SilentReporter())
+        try await keeper.tend(cursor: 0)
+        try store.write("A", "INSERT INTO t VALUES (1, 0)")
+        let batch = try reader.outlinedBatch(after: 0)
+        try store.write("MainApp", "INSERT INTO t VALUES (2, 0)")
+        let merge = PendingMerge(batch.transactions, after: 0, end: batch.end)
+        #expect(try await keeper.merge(merge, cursor: 0, waits: false) == nil)
+        try await keeper.settle(cursor: batch.end)
+        #expect(try store.rows(of: context.path).isEmpty, "Something newer is in the store.")
+        try await keeper.settle(cursor: 2)
+        #expect(try store.rows(of: context.path) == Array(store.rows().prefix(1)))
+
+        // So does it follow the schema.
+        try store.write("MainApp", "INSERT INTO t VALUES (3, 0)", "ALTER TABLE t ADD COLUMN x DEFAULT 7")
+        await keeper.followSchema()
+        try await keeper.settle(cursor: 3)
+        let columns = try GatekeeperStore.read(context.path) {
+            try Int.fetchOne($0, sql: "SELECT count(*) FROM pragma_table_info('t')")
+        }
+        #expect(columns == 3)
+        await keeper.close()
+    }
+
     @Test("A replica in whose place an older copy of it was put goes on where that copy is, and misses nothing")
     func olderCopy() async throws {
         let store = try GatekeeperStore()

@@ -75,8 +75,16 @@ extension ContextKeeper {
     func settle(cursor: Int64) async throws {
         let unsettled = contexts.filter { $0.isUnsettled && positions[$0.name] != nil }
         if retryDelay != nil || !unsettled.allSatisfy(\.isOpen) { try await tend(cursor: cursor) }
-        for context in contexts where context.isUnsettled && positions[context.name] != nil {
-            try await attempting(context, .written) { try context.settle() ? .written : .opened }
+        for context in contexts where context.isUnsettled {
+            guard let position = positions[context.name] else { continue }
+            try await attempting(context, .written) {
+                // The consumer has moved past what is of no concern. With that, too, the context is level.
+                if position < cursor {
+                    try await merge([], through: cursor, into: context)
+                    positions[context.name] = cursor
+                }
+                return try context.settle() ? .written : .opened
+            }
         }
     }
 }
