@@ -194,6 +194,25 @@ import Testing
         try reader.close()
     }
 
+    @Test("A notification is not used up by a turn that comes before all have had its transactions")
+    func partialTurn() async throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["Main"], cleaning: .byNotification(times: 1))
+        try store.write("A", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
+        let (state, reader) = (try store.state(), try HistoryReader(path: store.path))
+        for _ in 1...2 { try state.countNotification() }
+        let turns = CleaningTurns(
+            store: served, source: reader, state: state, reporter: SilentReporter(), stop: OneShotEvent())
+        for position in [1, 2] {
+            try state.cursors.save(Checkpoint(position: Int64(position), movedAt: .now), of: "Main")
+            #expect(await turns.cleanIfDue() == .taken)
+        }
+        #expect(try store.history().isEmpty)
+        #expect(await turns.cleanIfDue() == .notDue(nil))
+        try state.close()
+        try reader.close()
+    }
+
     @Test("A turn is not used up by not being ready, and the timer survives a restart")
     func turns() async throws {
         let store = try GatekeeperStore()

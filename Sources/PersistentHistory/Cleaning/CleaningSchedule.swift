@@ -16,9 +16,12 @@ struct CleaningSchedule: Sendable {
     var notifications = 0
 
     /// The notifications that a turn takes: what came beyond, while it was held up, counts for the next one.
-    var taken: Int {
+    ///
+    /// - Parameter isHeldBack: Whether somebody has yet to process the newest transactions. The last notification was
+    ///   perhaps theirs, and is not used up by a turn that did not reach them.
+    func taken(isHeldBack: Bool) -> Int {
         guard case .byNotification(let times) = strategy, times > 0 else { return notifications }
-        return notifications - notifications % times
+        return max(0, notifications - notifications % times - (isHeldBack ? 1 : 0))
     }
 
     /// How long to wait until a cleanup is due; nil where only a notification can make it due.

@@ -121,7 +121,8 @@ struct CleaningTurns: Sendable {
             guard outcome.deleted > 0 else {
                 return age.map { .tooYoung(.milliseconds(max(0, $0) + 1)) } ?? .nothingToDelete
             }
-            try state.saveCleaning(at: store.clock.wall(), after: schedule.taken)
+            let taken = schedule.taken(isHeldBack: !plan.blockers.isEmpty)
+            try state.saveCleaning(at: store.clock.wall(), after: taken)
             return .taken
         } catch {
             report(error)
