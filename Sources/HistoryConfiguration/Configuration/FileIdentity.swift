@@ -22,8 +22,8 @@ enum FileIdentity {
     }
 
     private static func asWritten(_ path: String) -> String {
-        var folder: [Substring] = []
-        for name in names(of: path).reversed() {
+        var folder: [String] = []
+        for name in StorePath.namesInReverse(path).reversed() {
             if name == ".." { _ = folder.popLast() } else { folder.append(name) }
         }
         return absolute(folder)
@@ -33,8 +33,8 @@ enum FileIdentity {
     private static let longestChainOfLinks = 40
 
     private static func resolve(_ path: String, followsLast: Bool) -> String {
-        var names = names(of: path)
-        var folder: [Substring] = []
+        var names = StorePath.namesInReverse(path)
+        var folder: [String] = []
         var links = 0
         while let name = names.popLast() {
             if name == ".." {
@@ -47,17 +47,12 @@ enum FileIdentity {
             else { continue }
             links += 1
             if target.utf8.first == UInt8(ascii: "/") { folder = [] } else { folder.removeLast() }
-            names += Self.names(of: target)
+            names += StorePath.namesInReverse(target)
         }
         return absolute(folder)
     }
 
-    /// In reverse, to take them from the end. As bytes: to `String` a slash and an accent behind it are one character.
-    private static func names(of path: String) -> [Substring] {
-        path.utf8.split(separator: UInt8(ascii: "/")).reversed().map { Substring($0) }.filter { $0 != "." }
-    }
-
-    private static func absolute(_ names: [Substring]) -> String { "/" + names.joined(separator: "/") }
+    private static func absolute(_ names: [String]) -> String { "/" + names.joined(separator: "/") }
 
     /// Nil for what is no link, or one that is not followed.
     private static func target(of link: String) -> String? {

@@ -35,7 +35,7 @@ struct PathTrail: Equatable, Sendable {
 
     /// - Parameter path: absolute.
     init(following path: String) {
-        var names = Self.names(of: path)
+        var names = StorePath.namesInReverse(path)
         var folder = "/"
         var links = 0
         while let name = names.popLast() {
@@ -55,7 +55,7 @@ struct PathTrail: Equatable, Sendable {
             case .link:
                 guard let target = Self.target(of: here) else { return }
                 if target.utf8.first == UInt8(ascii: "/") { folder = "/" }
-                names += Self.names(of: target)
+                names += StorePath.namesInReverse(target)
             case .file, .nothing: return
             }
         }
@@ -80,12 +80,6 @@ struct PathTrail: Equatable, Sendable {
             }
             return count > 0 ? String(decoding: buffer.prefix(count), as: UTF8.self) : nil
         }
-    }
-
-    /// In reverse, to take them from the end. As bytes: to `String` a slash and an accent behind it are one character.
-    private static func names(of path: String) -> [String] {
-        path.utf8.split(separator: UInt8(ascii: "/")).reversed().map { String(Substring($0)) }
-            .filter { $0 != "." }
     }
 
     static func join(_ folder: String, _ name: String) -> String {

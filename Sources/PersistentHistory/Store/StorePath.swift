@@ -14,6 +14,14 @@ package enum StorePath {
         return slash == path.startIndex ? "/" : String(path[..<slash])
     }
 
+    /// The names of a path without `.`, in reverse, to take them from the end.
+    ///
+    /// As bytes: to `String` a slash and an accent behind it are one character.
+    package static func namesInReverse(_ path: String) -> [String] {
+        path.utf8.split(separator: UInt8(ascii: "/")).reversed().map { String(Substring($0)) }
+            .filter { $0 != "." }
+    }
+
     /// The real path of a store, in which no link is left.
     ///
     /// - Throws: `HistoryError` with `.storeMissing`, `.storeUnreadable` or `.storeCorrupt`.
