@@ -35,7 +35,7 @@ import Testing
         #expect(outcome.status == .exited(69))
         #expect(
             outcome.errors
-                == "historyctl: The store is not tracked. Track it with `historyctl track STORE ENTITY…`.\n"
+                == "historyctl: The store \"\(store.path)\" is not tracked. Track it with `historyctl track STORE ENTITY…`.\n"
         )
     }
 

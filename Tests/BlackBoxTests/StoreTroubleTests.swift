@@ -97,7 +97,7 @@ struct StoreTroubleTests {
             #expect(try await daemon.wakeUps(in: .seconds(2)) <= 8)
             #expect(
                 daemon.problems(bench) == [
-                    #"error: Store "contacts" cannot be used. The store is not tracked. Track it with `historyctl track STORE ENTITY…`. event=storeLost"#
+                    #"error: Store "contacts" cannot be used. The store "contacts.sqlite" is not tracked. Track it with `historyctl track STORE ENTITY…`. event=storeLost"#
                 ])
             try Tracking.track(bench.store, ["person": nil])
             try await bench.write("INSERT INTO person (id) VALUES (2)", as: "Widget")

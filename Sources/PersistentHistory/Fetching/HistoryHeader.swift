@@ -38,7 +38,7 @@ struct HistoryHeader: Sendable, Equatable {
                     floor = try position(rows, 1, "the position up to which the history was deleted")
                 }
             }
-            guard let id else { throw HistoryError.notTracked }
+            guard let id else { throw HistoryError.notTracked(db) }
             return (id, floor)
         }
     }

@@ -78,7 +78,7 @@ public final class HistoryReader: Sendable {
             try queue.read { db in
                 // What it reads it reads once; there may be a thousand of it.
                 try db.execute(sql: "PRAGMA cache_size = -256")
-                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
+                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked(db) }
                 try tables.check(db)
                 return (try HistoryHeader(db).storeID, try StoreEncoding(db))
             }

@@ -23,7 +23,7 @@ package final class MirrorSource {
         probe = try WriterProbes.shared.take(path)
         do {
             try read { db in
-                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
+                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked(db) }
             }
         } catch {
             // The first failure is the one to report.
@@ -109,7 +109,7 @@ package final class MirrorSource {
         try read { db in
             let header = try HistoryHeader(db)
             try tables.follow(db, path)
-            guard let schema = tables.schema else { throw HistoryError.notTracked }
+            guard let schema = tables.schema else { throw HistoryError.notTracked(db) }
             let end = try endPosition(db, header.end)
             let group = Group(
                 store: header.storeID.text,
@@ -129,7 +129,7 @@ package final class MirrorSource {
         try read { db in
             let header = try HistoryHeader(db)
             try tables.follow(db, path)
-            guard let schema = tables.schema else { throw HistoryError.notTracked }
+            guard let schema = tables.schema else { throw HistoryError.notTracked(db) }
             return (
                 header.storeID.text, try endPosition(db, header.end), schema
             )

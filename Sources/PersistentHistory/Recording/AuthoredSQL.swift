@@ -28,7 +28,7 @@ public enum AuthoredSQL {
         try StoreHistory.requireRecordable(path)
         return try StoreConnection.withConnection(to: path, .write, schemaCode: .runs) { queue in
             try queue.writeWithoutTransaction { db in
-                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
+                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked(db) }
                 try declare(author, context, db)
                 // No connection is handed back with a transaction open, whatever happens.
                 defer {

@@ -1,4 +1,5 @@
 import GRDB
+import GRDBSQLite
 
 /// Turns recording on and off for the tables of a store.
 public enum Tracking {
@@ -170,6 +171,13 @@ extension DatabaseQueue {
 }
 
 extension HistoryError {
-    static let notTracked = HistoryError(
-        .notTracked, "The store is not tracked.", hint: "Track it with `historyctl track STORE ENTITY…`.")
+    static func notTracked(_ path: String) -> HistoryError {
+        HistoryError(
+            .notTracked, "The store \"\(path)\" is not tracked.",
+            hint: "Track it with `historyctl track STORE ENTITY…`.")
+    }
+
+    static func notTracked(_ db: Database) -> HistoryError {
+        notTracked(sqlite3_db_filename(db.sqliteConnection, "main").map { String(cString: $0) } ?? "")
+    }
 }

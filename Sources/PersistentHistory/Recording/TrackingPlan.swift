@@ -57,7 +57,7 @@ struct TrackingPlan {
                     "The store has a history of its own, by Core Data or SwiftData, and is only read.",
                     hint: "`historyctl history` reads it; the daemon does with \"source\": \"coreData\".")
             }
-            if entities.isEmpty, !all { throw HistoryError.notTracked }
+            if entities.isEmpty, !all { throw HistoryError.notTracked(db) }
             if wanted.isEmpty, let error = unfit.min(by: { $0.key < $1.key })?.value { throw error }
             try plan(wanted)
         case .whole:
@@ -65,7 +65,7 @@ struct TrackingPlan {
             try plan(wanted)
         case .broken(let tracked):
             for (name, preserved) in tracked { wanted[name] = (wanted[name] ?? nil) ?? preserved }
-            if wanted.isEmpty { throw HistoryError.notTracked }
+            if wanted.isEmpty { throw HistoryError.notTracked(db) }
             unrecorded = Set(wanted.keys)
             try plan(wanted)
         }

@@ -21,7 +21,7 @@ extension Tracking {
         return try StoreConnection.withConnection(to: path, .write) { queue in
             try queue.inTransaction(.immediate) { db in
                 guard let entities else { return try removeAll(db) }
-                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked }
+                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked(db) }
                 try RecordingTables.check(db)
                 let catalog = try EntityCatalog(db)
                 let chosen = try choose(entities, from: catalog)
@@ -45,7 +45,7 @@ extension Tracking {
                 SELECT type, name, tbl_name FROM main.sqlite_schema WHERE name LIKE 'historyd\\_%' ESCAPE '\\'
                 ORDER BY type = 'trigger' DESC, type = 'index' DESC, type = 'view' DESC
                 """)
-        if rows.isEmpty { throw HistoryError.notTracked }
+        if rows.isEmpty { throw HistoryError.notTracked(db) }
         var entities: Set<BinaryText> = []
         for row in rows {
             let (type, name) = (try row.text("type"), try row.text("name"))
