@@ -46,6 +46,30 @@ struct TerminalTests {
         try await bench.startPython(head + body).succeed()
     }
 
+    @Test("The daemon's log says no more than people need") func log() async throws {
+        try await withWorkbench { bench in
+            try bench.folder.write("historyd.json", #"{"version": 2}"#)
+            try await bench.startPython(
+                """
+                import pty
+                written = b''
+                def read(terminal):
+                    global written
+                    piece = os.read(terminal, 65536)
+                    written += piece
+                    return piece
+                status = pty.spawn(['\(Products.historyd)', '--check-config', '--config', bench + '/historyd.json'], read)
+                assert os.waitstatus_to_exitcode(status) == 78, written
+                assert b'version: ' in written and b'event=' not in written, written
+                """
+            ).succeed()
+            #expect(
+                try await bench.runDaemon("--check-config").log.contains {
+                    $0.hasSuffix("event=configurationInvalid")
+                })
+        }
+    }
+
     @Test("top shows what status has, takes keys and another size, and leaves the terminal as it was")
     func top() async throws {
         try await withWorkbench { bench in

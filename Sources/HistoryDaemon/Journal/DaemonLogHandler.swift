@@ -54,7 +54,10 @@ struct DaemonLogHandler: LogHandler {
         _ level: LiveLogLevel, _ provider: Logger.MetadataProvider? = nil,
         to descriptor: Int32 = STDERR_FILENO
     ) -> DaemonLogHandler {
-        DaemonLogHandler(level: level, metadataProvider: provider) { level, message, metadata in
+        // An event's name is for those who search a log, not for who reads along.
+        let isTerminal = isatty(descriptor) == 1
+        return DaemonLogHandler(level: level, metadataProvider: provider) { level, message, metadata in
+            let metadata = isTerminal ? metadata.filter { $0.key != "event" } : metadata
             var line = LogText.line(level: level, message: message, metadata: metadata) + "\n"
             // One write for a line, so that lines of several threads do not mix. There is nobody to
             // tell when standard error itself cannot be written.
