@@ -8,7 +8,7 @@ import Testing
 /// `make test-differential SEED=… CASES=…` runs other cases, and as many as one likes.
 @Suite struct DifferentialTests {
     private static let firstSeed = number("HISTORYD_DIFFERENTIAL_SEED") ?? 1
-    private static let cases = number("HISTORYD_DIFFERENTIAL_CASES") ?? 50
+    private static let cases = number("HISTORYD_DIFFERENTIAL_CASES") ?? 30
     /// Cases that one test runs, one after the other.
     private static let share: UInt64 = 10
 

@@ -28,7 +28,7 @@ import Testing
             var seed = Seed(FaultSelection.seed &+ UInt64(last))
             var numbers: Set<Int> = []
             for _ in 0..<Self.share {
-                last += FaultSelection.isComplete ? 1 : Int.random(in: 1...40, using: &seed)
+                last += FaultSelection.isComplete ? 1 : Int.random(in: 1...60, using: &seed)
                 numbers.insert(last)
             }
             isOver = try await cut(at: numbers) < last
