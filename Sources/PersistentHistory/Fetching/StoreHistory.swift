@@ -61,7 +61,9 @@ public enum StoreHistory {
             }
             if source == .coreData { return try CoreDataReader(connection) }
             try connection.close()
-            if source == nil { throw isOfCoreData ? CoreDataReader.noHistory(path) : HistoryError.notTracked(path) }
+            if source == nil {
+                throw isOfCoreData ? CoreDataReader.noHistory(path) : HistoryError.notTracked(path)
+            }
         } catch let error as HistoryError
             where [.storeMissing, .storeCorrupt, .notTracked].contains(error.code)
         {
