@@ -130,7 +130,7 @@ struct ObservingVisibilityTests {
     @Test(arguments: [UInt64.random(in: 0...UInt64.max)])
     func longRandomHistoriesEndWithEverythingSeen(seed: UInt64) {
         var random = SplitMix(state: seed)
-        for _ in 0..<2000 {
+        for _ in 0..<800 {
             let steps = (0..<20).flatMap { _ in Self.transactions.randomElement(using: &random) ?? [] }
             var world = World(writer: steps[...], rule: VisibilityRule())
             while !world.isDone {
