@@ -218,7 +218,7 @@ struct CleanupTests {
             #expect(
                 daemon.log.filter { $0.contains("event=consumerBlocksCleanup") }.map { $0.prefix { $0 != "." } }
                     == [
-                        #"warning: History of store "contacts" is kept for "Slow", which have not processed it"#
+                        #"warning: History of store "contacts" is kept for "Slow", which has not processed it"#
                     ])
             #expect(try await history(bench).suffix(7) == (2...8).map { "\($0) Widget" })
             try bench.behave("refuse", "slow")

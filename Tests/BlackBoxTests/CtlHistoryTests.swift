@@ -209,7 +209,7 @@ import Testing
                 option, "5f0c7d0e-9a35-4c0f-8d5e-0b6a3c1f2e4d:1")
             try await expect(
                 65,
-                "The token \(id):9999 is newer than the store's newest transaction, \(newest). The store was replaced or restored from a backup: start over from a copy of the data.",
+                "The token \(id):9999 is newer than the store's newest transaction, \(newest). Unless the token is wrong, the store was replaced or restored from a backup: start over from a copy of the data.",
                 option, "\(id):9999")
             for text in ["", "nonsense", ":1", "\(id):", "\(id):-1", "\(id):1x"] {
                 #expect(

@@ -117,7 +117,8 @@ struct SteeringTests {
     @Test("Who waits for its token reads what it has written", arguments: Journal.allCases)
     func wait(_ journal: Journal) async throws {
         try await withWorkbench(journal) { bench in
-            try bench.configure(StoreSetup(authors: StoreSetup.mirrored("MainApp")))
+            let batch = #", {"name": "Nightly", "batch": true}]"#
+            try bench.configure(StoreSetup(authors: StoreSetup.mirrored("MainApp").dropLast() + batch))
             let daemon = try await bench.startDaemon()
             for id in 1...10 {
                 let token = try await bench.commit("INSERT INTO person (id) VALUES (\(id))")
@@ -152,6 +153,8 @@ struct SteeringTests {
             #expect(nobody.status == .exited(66))
             #expect(
                 nobody.errors == "historyctl: There is no consumer \"Nobody\". Consumers: \"MainApp\".\n")
+            let writer = try await bench.ctl("wait", "--consumer", "Nightly", "--token", late)
+            #expect(writer.errors.contains("\"Nightly\". That author only writes (\"batch\"). Consumers:"))
             try await daemon.stop()
         }
     }

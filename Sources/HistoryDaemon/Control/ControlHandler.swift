@@ -165,8 +165,11 @@ struct ControlHandler: Sendable {
         let fitting = stores.filter { store in store.served.consumers.contains { $0.author == consumer } }
         guard let store = fitting.first else {
             let known = Set(stores.flatMap { $0.served.consumers.map(\.author) }).sorted()
+            let onlyWrites = stores.contains { $0.served.rule.authors.contains(BinaryText(consumer)) }
+            let batch = onlyWrites ? " That author only writes (\"batch\")." : ""
             throw ControlError(
-                .unknownConsumer, "There is no consumer \"\(consumer)\". Consumers: \(known.quotedList).")
+                .unknownConsumer,
+                "There is no consumer \"\(consumer)\".\(batch) Consumers: \(known.quotedList).")
         }
         guard fitting.count == 1 else {
             throw ControlError(

@@ -238,7 +238,7 @@ extension PipelineEvent {
         case .cleaningBlocked(let consumers):
             say(
                 .code(.consumerBlocksCleanup),
-                "History of \(name) is kept for \(consumers.quoted), which have not processed it.",
+                "History of \(name) is kept for \(consumers.quoted), which \(consumers.count == 1 ? "has" : "have") not processed it.",
                 consumers.first)
         case .cleaningFailed(let error):
             say(.code(.cleanFailed), "History of \(name) could not be cleaned. \(error) It is tried again.")

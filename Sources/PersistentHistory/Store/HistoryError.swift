@@ -140,7 +140,8 @@ extension HistoryError {
     static func ahead(_ token: HistoryToken, newest: HistoryToken) -> HistoryError {
         HistoryError(
             .tokenAhead, "The token \(token) is newer than the store's newest transaction, \(newest).",
-            hint: "The store was replaced or restored from a backup: start over from a copy of the data.")
+            hint:
+                "Unless the token is wrong, the store was replaced or restored from a backup: start over from a copy of the data.")
     }
 
     static func unknownContext(_ name: String, _ kind: String, of consumer: String) -> HistoryError {

@@ -47,6 +47,6 @@ extension CleanReport.Store {
             return
                 "\(what): \(tooYoung.changes, "change"), since \(tooYoung.since), \(tooYoung.changes == 1 ? "is" : "are") younger than \"keep\"."
         }
-        return "\(what): there is no history that is cleaned."
+        return "\(what): there is no history to delete."
     }
 }

@@ -127,7 +127,8 @@ class _Pause:
         if isinstance(after, PermissionError) or (isinstance(after, Refused) and not after.is_temporary):
             raise after
         if after is not None and time.monotonic() >= self._silent_until:
-            _log.warning("The daemon cannot be reached, and is tried again: %s", after)
+            advice = "" if isinstance(after, Refused) else ". Start historyd, or name its socket"
+            _log.warning("The daemon cannot be reached, and is tried again: %s%s", after, advice)
             self._silent_until = time.monotonic() + 300
         time.sleep(self._seconds)
         self._seconds = min(self._seconds * 2, 5.0)
