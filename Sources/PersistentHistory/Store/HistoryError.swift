@@ -141,7 +141,8 @@ extension HistoryError {
         HistoryError(
             .tokenAhead, "The token \(token) is newer than the store's newest transaction, \(newest).",
             hint:
-                "Unless the token is wrong, the store was replaced or restored from a backup: start over from a copy of the data.")
+                "Unless the token is wrong, the store was replaced or restored from a backup: start over from a copy of the data."
+        )
     }
 
     static func unknownContext(_ name: String, _ kind: String, of consumer: String) -> HistoryError {
