@@ -88,6 +88,24 @@ import Testing
         return store
     }
 
+    @Test(
+        "A shape that somebody numbers after a plan was made ends the tracking, and not the process",
+        arguments: [1 << 60, 1 << 61, 1 << 62, Int64.max])
+    func shapeAfterThePlan(shape: Int64) throws {
+        let store = try GatekeeperStore()
+        try store.write(nil, "CREATE TABLE added (id INTEGER PRIMARY KEY)")
+        let queue = try DatabaseQueue(path: store.path)
+        #expect(throws: UnexpectedValue.self) {
+            try queue.write { db in
+                let plan = try TrackingPlan(db, entities: ["added": nil], all: false)
+                try db.execute(
+                    sql: "INSERT INTO historyd_entity VALUES (?, 'x', x'd2', 0)", arguments: [shape])
+                _ = try plan.carryOut(db)
+            }
+        }
+        try queue.close()
+    }
+
     @Test("A store with one wrong value is refused, and told why", arguments: attacks.indices)
     func isRefused(_ index: Int) async throws {
         let (sql, says) = Self.attacks[index]

@@ -42,8 +42,9 @@ extension TrackingPlan {
 
     private func carryOut(_ step: Step, _ db: Database) throws {
         if let current = step.current { try Self.removeTriggers(current, schema, db) }
-        let shape =
-            try Int64.fetchOne(db, sql: "SELECT coalesce(max(shape), 0) + 1 FROM historyd_entity") ?? 1
+        // Whoever writes to the store may have numbered another one since the plan was made.
+        let row = try Row.fetchOne(db, sql: "SELECT coalesce(max(shape), 0) + 1 AS shape FROM historyd_entity")
+        let shape = try row?.integer("shape", in: RecordingFormat.shapes) ?? 1
         let entity = try step.table.entity(shape: shape, preserving: step.preserved)
         let writer = TriggerWriter(table: step.table, entity: entity)
         try db.execute(
