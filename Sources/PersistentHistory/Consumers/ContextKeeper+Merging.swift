@@ -75,6 +75,9 @@ extension ContextKeeper {
     func settle(cursor: Int64) async throws {
         let unsettled = contexts.filter { $0.isUnsettled && positions[$0.name] != nil }
         if retryDelay != nil || !unsettled.allSatisfy(\.isOpen) { try await tend(cursor: cursor) }
+        guard contexts.contains(where: \.isUnsettled) else { return }
+        await calls.lock()
+        defer { calls.unlock() }
         for context in contexts where context.isUnsettled {
             guard let position = positions[context.name] else { continue }
             try await attempting(context, .written) {

@@ -1,6 +1,6 @@
 /// Blobs as text, written where they belong: Foundation copies them twice for that.
 enum Base64 {
-    static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
 
     static func append(_ blob: [UInt8], to bytes: inout ByteBuffer) {
         for start in stride(from: 0, to: blob.count, by: 3) {
