@@ -25,16 +25,25 @@ import Testing
         func refill(from store: StoreSnapshot) throws { token = try store.read { $1 } }
     }
 
+    /// Of `MainApp`, which its own transactions do not concern.
+    private static func keeper(
+        _ store: GatekeeperStore, _ reader: HistoryReader, contexts: [ReplicaContext] = [],
+        programContexts: [any HistoryContext] = []
+    ) throws -> ContextKeeper {
+        ContextKeeper(
+            Consumer(
+                store: "s", author: "MainApp", rule: DeliveryRule(authors: ["A", "MainApp"]),
+                contexts: contexts, programContexts: programContexts),
+            source: reader, state: try StateDatabase(folder: store.folder.path, store: reader.storeID),
+            reporter: SilentReporter())
+    }
+
     @Test("A context that has yet to catch up when the store fails goes on there, and misses nothing")
     func storeFails() async throws {
         let store = try GatekeeperStore()
         let reader = try HistoryReader(path: store.path, partSize: 3)
         let model = Model()
-        let rule = DeliveryRule(authors: ["A", "MainApp"])
-        let keeper = ContextKeeper(
-            Consumer(store: "s", author: "MainApp", rule: rule, programContexts: [model]), source: reader,
-            state: try StateDatabase(folder: store.folder.path, store: reader.storeID),
-            reporter: SilentReporter())
+        let keeper = try Self.keeper(store, reader, programContexts: [model])
         try await keeper.tend(cursor: 0)
         await keeper.startOver(isRestored: false)
         // The second one is large, and in a batch of its own.
@@ -60,12 +69,7 @@ import Testing
         let store = try GatekeeperStore()
         let reader = try HistoryReader(path: store.path)
         let context = store.replica()
-        let keeper = ContextKeeper(
-            Consumer(
-                store: "s", author: "MainApp", rule: DeliveryRule(authors: ["A", "MainApp"]),
-                contexts: [context]),
-            source: reader, state: try StateDatabase(folder: store.folder.path, store: reader.storeID),
-            reporter: SilentReporter())
+        let keeper = try Self.keeper(store, reader, contexts: [context])
         try await keeper.tend(cursor: 0)
         try store.write("A", "INSERT INTO t VALUES (1, 0)")
         let batch = try reader.outlinedBatch(after: 0)
@@ -93,12 +97,7 @@ import Testing
         let store = try GatekeeperStore()
         let reader = try HistoryReader(path: store.path)
         let context = store.replica()
-        let keeper = ContextKeeper(
-            Consumer(
-                store: "s", author: "MainApp", rule: DeliveryRule(authors: ["A", "MainApp"]),
-                contexts: [context]),
-            source: reader, state: try StateDatabase(folder: store.folder.path, store: reader.storeID),
-            reporter: SilentReporter())
+        let keeper = try Self.keeper(store, reader, contexts: [context])
         var cursor: Int64 = 0
         /// Commits, and takes that through all that a consumer does with its contexts.
         func commit(_ script: String) async throws {
