@@ -55,17 +55,33 @@ struct ManyStoresTests {
         try await withWorkbench { bench in
             try await prepare(bench)
             let manager = try await startManager(bench)
+            // Until this one is open, or was waited for, the daemon is not ready.
+            let writer = try await bench.startPython(
+                """
+                connection = connect(bench + '/s0.sqlite')
+                connection.execute('BEGIN IMMEDIATE')
+                print('locked', flush=True)
+                select.select([], [], [])
+                """)
+            try await eventually("a lock") { writer.output.contains("locked") }
+            func isReady(_ daemon: DaemonUnderTest) -> Bool {
+                daemon.log.contains { $0.contains("event=ready") }
+            }
             let daemon = try bench.launchDaemon(
                 under: ["/usr/bin/prlimit", "--nofile=1024:4096"],
                 environment: ["NOTIFY_SOCKET": bench.path("notify"), "WATCHDOG_USEC": "10000000"])
             try await daemon.logged("event=starting")
+            var answeredEarly = false
             repeat {
                 let status = try await bench.report("status", "--timeout", "5s")
+                answeredEarly = answeredEarly || !isReady(daemon)
+                if answeredEarly { writer.signal(SIGKILL) }
                 #expect(status["stores"].list.count == Self.stores)
                 let health = try bench.startCtl(["health"])
                 #expect([.exited(0), .exited(1), .exited(2)].contains(try await health.end()))
                 #expect(!health.output.contains("not answer"), "\(health.output)")
-            } while !daemon.log.contains { $0.contains("event=ready") } && daemon.program.ended == nil
+            } while !isReady(daemon) && daemon.program.ended == nil
+            #expect(answeredEarly)
             try await eventually("level consumers", within: .seconds(120)) {
                 try await bench.report("consumers")["consumers"].list.filter { $0["state"].text == "level" }
                     .count
