@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import Glibc
 import TestSupport
 import Testing
@@ -112,10 +112,14 @@ struct BootedSystemd: SuiteTrait, TestScoping {
         try tests.get()
     }
 
-    /// Where this process has the Swift runtime from, if not linked into it.
+    /// Where this process has the Swift runtime from, if not linked into it: perhaps a file system of its own, which
+    /// the container's copy does not hold.
     private func swiftRuntimeMount() throws -> [String] {
-        let maps = try String(contentsOfFile: "/proc/self/maps", encoding: .utf8)
-        guard let line = maps.split(separator: "\n").first(where: { $0.hasSuffix("/libswiftCore.so") }),
+        // The kernel gives it in parts, of which `String(contentsOfFile:)` takes the first.
+        let maps = try FileHandle(forReadingFrom: URL(filePath: "/proc/self/maps")).readToEnd() ?? Data()
+        guard
+            let line = String(decoding: maps, as: UTF8.self).split(separator: "\n")
+                .first(where: { $0.hasSuffix("/libswiftCore.so") }),
             let path = line.split(separator: " ").last
         else { return [] }
         let folder = URL(filePath: String(path)).deletingLastPathComponent().path
