@@ -30,6 +30,9 @@ order-of = $(if $(wildcard config/link/$(1).order),-Xlinker --no-warn-symbol-ord
 build-product = HISTORYD_VERSION='$(VERSION)' $(SWIFT) build -c release --static-swift-stdlib \
 	$(RELEASEFLAGS) $(call order-of,$(1)) --product $(1)
 
+# An index beside each build takes 6 % of its time, and editors make their own. lld takes half of gold's time.
+debug-build = $(SWIFT) build --disable-index-store -Xswiftc -use-ld=lld
+
 PACKAGES  = libsqlite3-dev libsystemd-dev libnats-dev libssl-dev nats-server sqlite3 python3 python3-venv systemd-container procps jq curl acl prometheus dpkg-dev
 EXTENSION = Sources/CSQLiteHistory/history.c
 # SwiftPM would link the extension against the Swift runtime, and it could not be loaded without one.
@@ -131,12 +134,11 @@ build: dependencies Package.resolved ## Build for use: historyd, historyd-nats, 
 
 # What `make test` builds, too. The optimizer takes twice as long, and is for `make build`.
 programs: dependencies Package.resolved
-	@$(SWIFT) build --product historyd
-	@$(SWIFT) build --product historyctl
+	@$(debug-build) --target Programs
 	@$(call build-extension,.build/debug)
 
 debug: dependencies Package.resolved ## Build for development, tests included, in .build/debug.
-	$(SWIFT) build --build-tests
+	$(debug-build) --build-tests
 	$(call build-extension,.build/debug)
 	@python3 config/man/make-man .build/debug '$(VERSION)' .build/debug/man >/dev/null
 	$(call make-completions,.build/debug)
@@ -176,7 +178,7 @@ test-docs: debug ## Run every sample of the README and the pages, also those tha
 
 # By symbol graphs and the toolchain's own DocC: a plugin would be a dependency of everyone who uses the library.
 docs: toolchain ## Build the documentation as a web site in .build/docs/site; warnings are errors.
-	$(SWIFT) build --target HistoryFeed
+	$(debug-build) --target HistoryFeed
 	Tests/Documentation/build-docs $(SWIFT) $(CATALOG) .build/docs $(DOCUMENTED)
 
 # The copy is built from scratch the first time.
@@ -200,14 +202,14 @@ SEEDS ?= 1000
 FROM  ?= 1
 KIND  ?= faults
 simulate: toolchain ## Simulate daemons from SEEDS= seeds, FROM= on, of a KIND= (faults, isolation, power); WITHOUT= leaves out steps.
-	$(SWIFT) build --product historyd-simulation
+	$(debug-build) --product historyd-simulation
 	.build/debug/historyd-simulation --seeds $(SEEDS) --from $(FROM) --kind $(KIND) --jobs $$(nproc) \
 		$(if $(WITHOUT),--without $(WITHOUT)) $(SIMULATEFLAGS)
 
 # Counters lie in a file that all processes of a run have mapped: a life that is killed counts, too.
 COVERAGE = .build-coverage
 simulate-coverage: toolchain ## Run SEEDS= seeds of each kind, and print how much of the code the simulation alone has reached.
-	$(SWIFT) build --product historyd-simulation --scratch-path $(COVERAGE) -Xswiftc -profile-generate \
+	$(debug-build) --product historyd-simulation --scratch-path $(COVERAGE) -Xswiftc -profile-generate \
 		-Xswiftc -profile-coverage-mapping -Xswiftc -Xllvm -Xswiftc -runtime-counter-relocation
 	rm -f $(COVERAGE)/*.profraw
 	for kind in faults isolation power; do LLVM_PROFILE_FILE=$(COVERAGE)/$$kind%c.profraw \
@@ -362,14 +364,14 @@ uninstall: ## Stop it, remove what `install` put there, but for configuration an
 
 tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/Tests/tsan.suppressions
 tsan: dependencies Package.resolved ## Run the tests under the thread sanitizer.
-	$(SWIFT) build --build-tests --sanitize=thread --scratch-path .build-tsan
+	$(debug-build) --build-tests --sanitize=thread --scratch-path .build-tsan
 	$(call build-extension,.build-tsan/debug)
 	$(call run-tests,.build-tsan/debug)
 
 # What is never freed is not looked for: the Swift runtime keeps things to a process's end.
 asan: export ASAN_OPTIONS = detect_leaks=0
 asan: dependencies Package.resolved ## Run the tests under the address sanitizer.
-	$(SWIFT) build --build-tests --sanitize=address --scratch-path .build-asan
+	$(debug-build) --build-tests --sanitize=address --scratch-path .build-asan
 	$(call build-extension,.build-asan/debug)
 	$(call run-tests,.build-asan/debug)
 

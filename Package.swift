@@ -125,6 +125,8 @@ let package = Package(
                 arguments,
             ],
             swiftSettings: strict),
+        // Both at once, for `make run`.
+        .target(name: "Programs", dependencies: ["historyctl", "historyd"], swiftSettings: strict),
         .executableTarget(
             name: "historyd-bench",
             dependencies: [

@@ -117,7 +117,7 @@ def main():
     if arguments.check:
         return bool(unfit)
     built = subprocess.run(
-        [arguments.swift, "build", "--build-tests"], cwd=tree, capture_output=True, text=True)
+        [arguments.swift, "build", "--disable-index-store", "--build-tests"], cwd=tree, capture_output=True, text=True)
     if built.returncode:
         print(built.stdout[-4000:], built.stderr[-4000:])
         return True
