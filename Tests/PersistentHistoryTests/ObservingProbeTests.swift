@@ -71,13 +71,27 @@ struct ObservingProbeTests {
         }
     }
 
+    /// What is open may begin a transaction here and end it there.
+    private func connection(_ path: String) throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        return try DatabaseQueue(path: path, configuration: configuration)
+    }
+
+    private func refusal(_ python: Python) async throws -> String {
+        try await python.run(
+            """
+            c = sqlite3.connect(path, isolation_level=None, timeout=0)
+            try: c.execute('BEGIN IMMEDIATE')
+            except sqlite3.OperationalError as error: result = error
+            """)
+    }
+
     /// The trap of POSIX locks: to close any descriptor of a file drops all of the process's locks on it.
     @Test(arguments: journals)
     func ownLocksSurviveProbesAndTheirClosing(journal: String) async throws {
         try await withStore(journal) { path, python, probe in
-            var configuration = Configuration()
-            configuration.allowsUnsafeTransactions = true
-            let connection = try DatabaseQueue(path: path, configuration: configuration)
+            let connection = try self.connection(path)
             // Python would not let go of its lock on the -shm, behind which ours could hide.
             try await python.run("c.close()")
             let second = try WriterProbe(storePath: path)
@@ -87,18 +101,36 @@ struct ObservingProbeTests {
                 let error = #expect(throws: ObserverError.self) { try second.close() }
                 #expect(error?.code == .locksHeld)
             }
-            let refused = try await python.run(
-                """
-                c = sqlite3.connect(path, isolation_level=None, timeout=0)
-                try: c.execute('BEGIN IMMEDIATE')
-                except sqlite3.OperationalError as error: result = error
-                """)
-            #expect(refused == "database is locked")
+            #expect(try await refusal(python) == "database is locked")
             try connection.inDatabase { try $0.commit() }
             try connection.close()
             try second.close()
             try second.close()
             #expect(throws: ObserverError.self) { try second.isWriterActive() }
+        }
+    }
+
+    /// As while an operator's query is answered and the store is opened again.
+    @Test(arguments: journals)
+    func aMigrationIsSeenBesideAConnectionOfThisProcess(journal: String) async throws {
+        try await withStore(journal) { path, python, _ in
+            // The byte of a migration's lock, by F_OFD_SETLK.
+            try await python.run(
+                """
+                c.close()
+                import fcntl, struct
+                held = open(path, 'r+b')
+                fcntl.fcntl(held, 37, struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, (1 << 62) - 1, 1, 0))
+                """)
+            let connection = try self.connection(path)
+            try connection.inDatabase { db in
+                try db.beginTransaction(.immediate)
+                #expect(Migration.isUnderWay(path))
+            }
+            #expect(try await refusal(python) == "database is locked")
+            try connection.inDatabase { try $0.rollback() }
+            try await python.run("held.close()")
+            #expect(!Migration.isUnderWay(path))
         }
     }
 

@@ -100,9 +100,7 @@ struct OpenStore: Sendable {
         // From now on, looks find out when a lock is free: they come again, and so do signals.
         try source.stopWaitingForLocks()
         // Last, because it must be closed by hand: nothing that may fail comes after it.
-        probe =
-            store.isUsedInProcess
-            ? try WriterProbes.shared.take(store.path) : try WriterProbe(storePath: store.path)
+        probe = try WriterProbes.shared.take(store.path)
     }
 
     private static func source(of store: ServedStore) throws -> any HistorySource {
@@ -185,11 +183,9 @@ struct OpenStore: Sendable {
                 try state.saveServed(newest: try? source.newestToken().number)
             },
             Result { try source.close() },
-            Result {
-                if store.isUsedInProcess { WriterProbes.shared.keep(probe) } else { try probe.close() }
-            },
             Result { try state.close() },
         ]
+        WriterProbes.shared.end(probe, isUsedInProcess: store.isUsedInProcess)
         lease.end()
         for result in results { try result.get() }
     }

@@ -98,18 +98,11 @@ extension WriterProbe {
     ) async throws -> T {
         let probe: WriterProbe
         do throws(ObserverError) {
-            probe = try isUsedInProcess ? WriterProbes.shared.take(path) : WriterProbe(storePath: path)
+            probe = try WriterProbes.shared.take(path)
         } catch {
             return try await body()
         }
-        defer {
-            do throws(ObserverError) {
-                if isUsedInProcess { WriterProbes.shared.keep(probe) } else { try probe.close() }
-            } catch {
-                // Some connection is still open: closing the probe would drop its locks.
-                WriterProbes.shared.keep(probe)
-            }
-        }
+        defer { WriterProbes.shared.end(probe, isUsedInProcess: isUsedInProcess) }
         let lease = StoreLease(stateFolder: stateFolder)
         try probe.take(lease, path: path)
         defer { probe.end(lease) }

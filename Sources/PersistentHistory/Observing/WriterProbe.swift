@@ -180,16 +180,28 @@ extension WriterProbe {
         try conflict(descriptor, with: F_RDLCK, bytes) != nil
     }
 
+    /// The kernel tells of one lock at a time: ours may lie before or behind it. Where there are more than anybody needs,
+    /// ours may be among them.
     private func hasOwnLock(_ descriptor: Int32) throws(ObserverError) -> Bool {
-        try conflict(descriptor, with: F_WRLCK, SQLiteLocks.wholeFile) == getpid()
+        var rest = [SQLiteLocks.wholeFile]
+        for _ in 0..<100 {
+            guard let bytes = rest.popLast() else { return false }
+            guard let lock = try conflict(descriptor, with: F_WRLCK, bytes) else { continue }
+            if lock.l_pid == getpid() { return true }
+            let begin = Int64(lock.l_start)
+            let end = lock.l_len == 0 ? bytes.upperBound : begin + Int64(lock.l_len)
+            if bytes.lowerBound < begin { rest.append(bytes.lowerBound..<begin) }
+            if end < bytes.upperBound { rest.append(end..<bytes.upperBound) }
+        }
+        return true
     }
 
-    /// The process whose lock a lock of `type` would conflict with.
+    /// A lock that a lock of `type` would conflict with.
     private func conflict(
         _ descriptor: Int32, with type: Int32, _ bytes: Range<Int64>
-    ) throws(ObserverError) -> pid_t? {
+    ) throws(ObserverError) -> flock? {
         do throws(SystemError) {
-            return try FileLock.conflict(descriptor, with: type, in: bytes)?.l_pid
+            return try FileLock.conflict(descriptor, with: type, in: bytes)
         } catch {
             throw .failed(to: "ask for the locks of '\(path)'", error.number)
         }
@@ -224,6 +236,12 @@ final class WriterProbes: Sendable {
     func take(_ path: String) throws(ObserverError) -> WriterProbe {
         if let file = FileID(of: path), let probe = idle.withLock({ $0[file]?.popLast() }) { return probe }
         return try WriterProbe(storePath: path)
+    }
+
+    /// Ends the use of a probe: it is closed, or kept where this process may have connections to the store
+    /// (`isUsedInProcess`) or is seen to have one, such as a query of an operator.
+    func end(_ probe: WriterProbe, isUsedInProcess: Bool) {
+        if isUsedInProcess || !probe.isClosedNow() { keep(probe) }
     }
 
     func keep(_ probe: WriterProbe) {

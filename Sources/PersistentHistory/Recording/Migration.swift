@@ -187,10 +187,9 @@ extension WriterProbe {
     /// cannot be opened is not being migrated: its next user finds out why.
     static func isMigrating(_ path: String, isUsedInProcess: Bool) -> Bool {
         do throws(ObserverError) {
-            let probe = isUsedInProcess ? try WriterProbes.shared.take(path) : try WriterProbe(storePath: path)
-            let isMigrating = probe.isMigrating
-            if isUsedInProcess { WriterProbes.shared.keep(probe) } else { try probe.close() }
-            return isMigrating
+            let probe = try WriterProbes.shared.take(path)
+            defer { WriterProbes.shared.end(probe, isUsedInProcess: isUsedInProcess) }
+            return probe.isMigrating
         } catch {
             return false
         }
