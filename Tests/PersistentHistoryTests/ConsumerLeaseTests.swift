@@ -66,14 +66,9 @@ import Testing
             print(os.getpid(), flush=True)
             sys.stdin.read()
             """
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/python3")
-        process.arguments = ["-c", python, "Main", folder.file("\(id).lock")]
-        let (input, output) = (Pipe(), Pipe())
-        (process.standardInput, process.standardOutput) = (input, output)
-        try process.run()
-        let line = try await onThread { output.fileHandleForReading.availableData }
-        let pid = String(decoding: line, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+        let process = try Conversation(["/usr/bin/python3", "-c", python, "Main", folder.file("\(id).lock")])
+        var lines = process.lines.makeAsyncIterator()
+        let pid = try #require(await lines.next())
 
         let error = try #require(throws: HistoryError.self) {
             _ = try ConsumerLease(["Other", "Main"], of: id, in: folder.path)
@@ -81,8 +76,8 @@ import Testing
         #expect(error.code == .consumerInUse && error.message.contains("process \(pid),"), "\(error)")
         let other = try ConsumerLease(["Other"], of: id, in: folder.path)
         other.end()
-        try input.fileHandleForWriting.close()
-        try await onThread { process.waitUntilExit() }
+        process.finish()
+        #expect(await process.program.end(within: .seconds(120)) == .exited(0))
         let lease = try ConsumerLease(["Other", "Main"], of: id, in: folder.path)
         #expect(throws: HistoryError.self) { _ = try ConsumerLease(["Main"], of: id, in: folder.path) }
         lease.end()

@@ -257,7 +257,7 @@ struct ObservingVisibilityTests {
     func aLookGetsInBesideAWriterThatNeverPauses(seed: UInt64) {
         var random = SplitMix(state: seed)
         var longestWithoutSignals = Duration.zero
-        for _ in 0..<400 {
+        for _ in 0..<200 {
             let period = Duration.microseconds(Int.random(in: 100...20_000, using: &random))
             let start = Duration.microseconds(Int.random(in: 0...1_000_000, using: &random))
             let (_, time) = looksUntilSeen(
