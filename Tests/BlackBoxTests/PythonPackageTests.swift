@@ -33,6 +33,28 @@ struct PythonPackageTests {
         ).succeed()
     }
 
+    @Test func aPluginThatDoesNotRunIsNamedWithAdvice() async throws {
+        let folder = try TemporaryFolder()
+        try "#!/usr/bin/python3\n".write(toFile: folder.file("names.py"), atomically: true, encoding: .utf8)
+        let program = """
+            from historyd.testing import CallFailed, Calls
+            for command in ["./names.py"], ["./nothing.py"], ["true"]:
+                try:
+                    with Calls(command) as calls: calls.observe("people", calls.insert("person", {"id": 1}))
+                except CallFailed as error: print(error)
+            """
+        let printed = try await Command(
+            "/bin/sh", ["-c", "cd \"$1\" && exec \"$0\" -B -c \"$2\"", Products.python, folder.path, program],
+            environment: ["PYTHONPATH": Sources.path("config/python")]
+        ).succeed()
+        #expect(
+            printed.split(separator: "\n") == [
+                "./names.py cannot be started: Permission denied. Run \"chmod +x ./names.py\", or name its interpreter before it.",
+                "./nothing.py cannot be started: No such file or directory. Check its path, and the interpreter in its first line.",
+                "The process ended without an answer, with status 0.",
+            ])
+    }
+
     /// A connection that is open already is declared as well, and the author declared last counts.
     @Test func djangoDeclaresWhatIsOpenAndTheLastAuthor() async throws {
         let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY)")

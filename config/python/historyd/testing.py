@@ -14,6 +14,7 @@ package is installed; else name it in conftest.py: pytest_plugins = ["historyd.t
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import subprocess
 from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ STORE = "00000000-0000-4000-8000-000000000001"
 
 
 class CallFailed(Exception):
-    """The plugin answered with an error, or not at all."""
+    """The plugin answered with an error, or not at all, or could not be started."""
 
 
 class Calls:
@@ -42,8 +43,7 @@ class Calls:
         self._plugin = plugin if isinstance(plugin, Plugin) else None
         self._process: Optional[subprocess.Popen[bytes]] = None
         if not isinstance(plugin, Plugin):
-            self._process = subprocess.Popen(
-                plugin, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+            self._process = _started(plugin, environment)
 
     def __enter__(self) -> Calls:
         return self
@@ -57,7 +57,8 @@ class Calls:
         """Ends the process as the daemon does: it closes standard input."""
         if self._process is None or self._process.stdin is None or self._process.stdout is None:
             return
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait(timeout=10)
         self._process.stdout.close()
 
@@ -118,9 +119,11 @@ class Calls:
         if self._process is None or self._process.stdin is None or self._process.stdout is None:
             raise CallFailed("The process has ended.")
         request = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": members}
-        self._process.stdin.write(json.dumps(request).encode() + b"\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
+        line = b""
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
         if not line:
             raise CallFailed(f"The process ended without an answer, with status {self._process.wait()}.")
         answer = json.loads(line)
@@ -147,6 +150,17 @@ class Calls:
             "objectIDURL": f"x-history://{STORE}/{entity}/p{name}",
         }
         return change if values is None else {**change, "values": _encoded(values)}
+
+
+def _started(command: list[str], environment: Optional[dict[str, str]]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    except PermissionError as error:
+        advice = f'Run "chmod +x {command[0]}", or name its interpreter before it.'
+        raise CallFailed(f"{command[0]} cannot be started: {error.strerror}. {advice}") from error
+    except OSError as error:
+        advice = "Check its path, and the interpreter in its first line."
+        raise CallFailed(f"{command[0]} cannot be started: {error.strerror}. {advice}") from error
 
 
 def _encoded(values: dict[str, Any]) -> dict[str, Any]:
