@@ -1,2 +1,2 @@
-// `make run` builds its programs as what this target depends on: SwiftPM builds one product at a time, and plans anew
-// for each.
+// `make run` builds its programs as what this target depends on: SwiftPM builds one product at a time, and plans
+// again for each.

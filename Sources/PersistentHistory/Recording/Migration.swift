@@ -186,12 +186,8 @@ extension WriterProbe {
     /// The same of a store that this process may have connections to, or not (`isUsedInProcess`). One that
     /// cannot be opened is not being migrated: its next user finds out why.
     static func isMigrating(_ path: String, isUsedInProcess: Bool) -> Bool {
-        do throws(ObserverError) {
-            let probe = try WriterProbes.shared.take(path)
-            defer { WriterProbes.shared.end(probe, isUsedInProcess: isUsedInProcess) }
-            return probe.isMigrating
-        } catch {
-            return false
-        }
+        guard let probe = try? WriterProbes.shared.take(path) else { return false }
+        defer { WriterProbes.shared.end(probe, isUsedInProcess: isUsedInProcess) }
+        return probe.isMigrating
     }
 }

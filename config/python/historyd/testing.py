@@ -155,11 +155,10 @@ class Calls:
 def _started(command: list[str], environment: Optional[dict[str, str]]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
-    except PermissionError as error:
-        advice = f'Run "chmod +x {command[0]}", or name its interpreter before it.'
-        raise CallFailed(f"{command[0]} cannot be started: {error.strerror}. {advice}") from error
     except OSError as error:
         advice = "Check its path, and the interpreter in its first line."
+        if isinstance(error, PermissionError):
+            advice = f'Run "chmod +x {command[0]}", or name its interpreter before it.'
         raise CallFailed(f"{command[0]} cannot be started: {error.strerror}. {advice}") from error
 
 
