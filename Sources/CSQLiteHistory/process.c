@@ -1,5 +1,7 @@
 #include "CSQLiteHistory.h"
 
+#include <sqlite3.h>
+
 /* "If N is zero, no bulk memory allocation is made" (SQLITE_CONFIG_PAGECACHE), and "the two arguments to this
  * option determine the default amount of memory allocated to each connection" (SQLITE_CONFIG_LOOKASIDE); both
  * https://www.sqlite.org/c3ref/c_config_covering_index_scan.html. Each page, each small object then has memory

@@ -146,5 +146,5 @@ enum FreeSpace {
 
 extension NATSConfiguration.Following {
     /// The mirror's folder, which has space for what goes into the mirror.
-    var folder: String { StorePath.parent(of: path) }
+    var folder: String { PathNames.parent(of: path) }
 }

@@ -53,7 +53,7 @@ struct MessageTests {
 
     @Test("Every message id is sent somewhere here")
     func all() throws {
-        let source = try Sources.text("Sources/PersistentHistory/Events/MessageCode.swift")
+        let source = try Sources.text("Sources/PersistentHistory/Pipeline/Events/MessageCode.swift")
         let names = source.matches(of: #/\n    case (\w+) = "/#).map { String($0.output.1) }
         let told = Self.cases.flatMap(\.events) + Self.elsewhere.keys
         #expect(names.count > 30 && Set(names) == Set(told))

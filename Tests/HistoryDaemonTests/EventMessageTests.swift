@@ -21,7 +21,7 @@ import Testing
     @Test func thereIsASampleOfEachEvent() throws {
         let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().appending(
-                path: "Sources/PersistentHistory/Events/PipelineEvent.swift")
+                path: "Sources/PersistentHistory/Pipeline/Events/PipelineEvent.swift")
         let names = try String(contentsOf: file, encoding: .utf8).matches(of: /\n    case (\w+)/).map {
             String($0.1)
         }

@@ -18,7 +18,7 @@ import Testing
         let path = "/\(name)"
         let printed = try await Command("sh", ["-c", "printf %s \(ShellText.quote(path))"]).succeed()
         #expect(printed.hasSameBytes(as: path))
-        #expect(StorePath.parent(of: "/a/\(name)").hasSameBytes(as: "/a"))
+        #expect(PathNames.parent(of: "/a/\(name)").hasSameBytes(as: "/a"))
     }
 
     @Test(arguments: names)

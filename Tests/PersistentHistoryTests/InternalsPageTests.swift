@@ -58,7 +58,7 @@ import Testing
     @Test func theMachineSaysWhatThePageSays() throws {
         let page = try #require(Self.page)
         let table = try #require(page.firstMatch(of: /\| next \| the runner \|.*\n((\|.*\n)+)/)?.1)
-        let machine = try Self.text(of: "Consumers/ConsumerMachine.swift")
+        let machine = try Self.text(of: "Delivery/Consumers/ConsumerMachine.swift")
         let names = table.matches(of: /`(\w+)`/).map(\.1)
         #expect(names.count > 15)
         for name in names {

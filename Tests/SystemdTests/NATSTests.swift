@@ -13,7 +13,7 @@ extension ServiceTests {
             for (file, path) in [
                 ("Tests/SystemdTests/nats-path", "/srv/nats-path"),
                 ("Tests/NATS/credentials.py", "/srv/credentials.py"),
-                ("Sources/PersistentHistory/Events/MessageCode.swift", "/srv/MessageCode.swift"),
+                ("Sources/PersistentHistory/Pipeline/Events/MessageCode.swift", "/srv/MessageCode.swift"),
             ] { try await container.copy("\(Package.root)/\(file)", to: path) }
             let outcome = try await container.run("/srv/nats-path", "/srv/credentials.py")
             // For other tests in this container.

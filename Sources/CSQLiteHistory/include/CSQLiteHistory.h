@@ -1,8 +1,8 @@
 #ifndef CSQLITE_HISTORY_H
 #define CSQLITE_HISTORY_H
 
-#include <sqlite3.h>
-
+/* Named only: what is defined here, too, would belong to this module for some of the files that import it. */
+typedef struct sqlite3 sqlite3;
 struct sqlite3_api_routines;
 
 /* Makes history_author() and history_token() known to a connection: see history.c. The same entry

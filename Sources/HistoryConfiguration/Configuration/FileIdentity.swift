@@ -23,7 +23,7 @@ enum FileIdentity {
 
     private static func asWritten(_ path: String) -> String {
         var folder: [String] = []
-        for name in StorePath.namesInReverse(path).reversed() {
+        for name in PathNames.inReverse(path).reversed() {
             if name == ".." { _ = folder.popLast() } else { folder.append(name) }
         }
         return absolute(folder)
@@ -33,7 +33,7 @@ enum FileIdentity {
     private static let longestChainOfLinks = 40
 
     private static func resolve(_ path: String, followsLast: Bool) -> String {
-        var names = StorePath.namesInReverse(path)
+        var names = PathNames.inReverse(path)
         var folder: [String] = []
         var links = 0
         while let name = names.popLast() {
@@ -47,7 +47,7 @@ enum FileIdentity {
             else { continue }
             links += 1
             if target.utf8.first == UInt8(ascii: "/") { folder = [] } else { folder.removeLast() }
-            names += StorePath.namesInReverse(target)
+            names += PathNames.inReverse(target)
         }
         return absolute(folder)
     }

@@ -20,11 +20,11 @@ extension ControlHandler {
             let note =
                 problems.isEmpty && !isOnlyRead ? await onPool { try? JournalMode.note(on: path) } : nil
             findings += Self.findings(.store, path, problems, note: note)
-            folders.insert(StorePath.parent(of: path))
+            folders.insert(PathNames.parent(of: path))
             for replica in store.served.consumers.flatMap(\.contexts) {
                 findings += Self.findings(
                     .replica, replica.path, StoreAccess.problems(ofReplica: replica.path, replica.access))
-                folders.insert(StorePath.parent(of: replica.path))
+                folders.insert(PathNames.parent(of: replica.path))
             }
             findings.append(.init(.clock, store.name, problem: await clockProblem(store)))
         }

@@ -25,7 +25,7 @@ public enum AuthoredSQL {
         _ sql: String, on path: String, author: String, context: String? = nil,
         row: ([[UInt8]?]) throws -> Void = { _ in }
     ) throws -> HistoryToken? {
-        try StoreHistory.requireRecordable(path)
+        try StoreRecorder.requireRecordable(path)
         return try StoreConnection.withConnection(to: path, .write, schemaCode: .runs) { queue in
             try queue.writeWithoutTransaction { db in
                 guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked(db) }

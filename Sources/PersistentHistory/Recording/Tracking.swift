@@ -43,7 +43,7 @@ public enum Tracking {
     public static func track(
         _ path: String, _ entities: [BinaryText: [String]?], all: Bool = false, timeout: Duration = .seconds(5)
     ) throws -> Outcome {
-        try StoreHistory.requireRecordable(path)
+        try StoreRecorder.requireRecordable(path)
         return try bringUpToDate(path, entities, all: all, timeout: timeout).outcome
     }
 
@@ -120,7 +120,7 @@ public enum Tracking {
     static func checkMirror(_ path: String, timeout: Duration) throws -> Int64 {
         try StoreConnection.withConnection(to: path, .read, timeout: timeout) { queue in
             try queue.read { db in
-                guard try MirrorFormat.isThere(db) else {
+                guard try StoreRecorder.isMirror(db) else {
                     throw HistoryError(
                         .notTracked, "The store \"\(path)\" is no mirror.",
                         hint: "historyd-nats makes mirrors; without \"mirror\" the store is recorded here.")
@@ -143,7 +143,7 @@ public enum Tracking {
     ///
     /// - Throws: `HistoryError`.
     public static func tables(of path: String) throws -> [BinaryText: [String]] {
-        try StoreHistory.requireRecordable(path)
+        try StoreRecorder.requireRecordable(path)
         return try StoreConnection.withConnection(to: path, .read) { queue in
             try queue.read { db in
                 Dictionary(
@@ -152,32 +152,5 @@ public enum Tracking {
                     })
             }
         }
-    }
-}
-
-extension DatabaseQueue {
-    /// A transaction whose result is the body's.
-    func inTransaction<T>(_ kind: Database.TransactionKind, _ body: (Database) throws -> T) throws -> T {
-        var result: T?
-        try writeWithoutTransaction { db in
-            try db.inTransaction(kind) {
-                result = try body(db)
-                return .commit
-            }
-        }
-        guard let result else { throw HistoryError(.sqlite, "A transaction ended without a result.") }
-        return result
-    }
-}
-
-extension HistoryError {
-    static func notTracked(_ path: String) -> HistoryError {
-        HistoryError(
-            .notTracked, "The store \"\(path)\" is not tracked.",
-            hint: "Track it with `historyctl track STORE ENTITY…`.")
-    }
-
-    static func notTracked(_ db: Database) -> HistoryError {
-        notTracked(sqlite3_db_filename(db.sqliteConnection, "main").map { String(cString: $0) } ?? "")
     }
 }

@@ -31,7 +31,7 @@ struct TrackingPlan {
     init(
         _ db: Database, entities: [BinaryText: [String]?], all: Bool, leavesOutUnfit: Bool = false
     ) throws {
-        if try MirrorFormat.isThere(db) { throw HistoryError.isMirror }
+        if try StoreRecorder.isMirror(db) { throw HistoryError.isMirror }
         schema = try StoreSchema(db)
         condition = try RecordingCondition(db, schema)
         var wanted: [BinaryText: [String]?] = [:]
@@ -51,7 +51,7 @@ struct TrackingPlan {
         }
         switch condition {
         case .none:
-            if try CoreDataTables.areThere(db) {
+            if try StoreRecorder.hasCoreDataHistory(db) {
                 throw HistoryError(
                     .onlyRead,
                     "The store has a history of its own, by Core Data or SwiftData, and is only read.",

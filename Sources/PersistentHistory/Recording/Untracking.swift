@@ -17,7 +17,7 @@ extension Tracking {
     public static func untrack(_ path: String, _ entities: [String]? = nil, purging: Bool = false) throws
         -> [String]
     {
-        try StoreHistory.requireRecordable(path)
+        try StoreRecorder.requireRecordable(path)
         return try StoreConnection.withConnection(to: path, .write) { queue in
             try queue.inTransaction(.immediate) { db in
                 guard let entities else { return try removeAll(db) }

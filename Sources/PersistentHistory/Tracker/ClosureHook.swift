@@ -127,18 +127,6 @@ public struct MergeHookInput: Sendable {
 /// A merge hook's answer: `.goOn`, `.finish`, `.rejecting(tokens)`.
 public typealias MergeHookResult = MergeResult
 
-extension MergeResult {
-    /// Continue with the next hook, and after the last one with the default merge.
-    public static let goOn = MergeResult(.goOn)
-    /// Call no further hook and skip the default merge; the cursor moves past the batch.
-    public static let finish = MergeResult(.finish)
-
-    /// Continue without these transactions: later hooks and the default merge do not see them.
-    public static func rejecting(_ tokens: some Sequence<HistoryToken>) -> MergeResult {
-        MergeResult(.goOn, rejecting: Set(tokens))
-    }
-}
-
 /// Called once for each transaction, entity and operation, with all its changes (a group of more
 /// than 10,000 comes in parts). If it throws, the call has failed and is repeated.
 public typealias HookCallback = @Sendable ([HookContext]) async throws -> Void

@@ -1,0 +1,103 @@
+internal import CLinux
+internal import Glibc
+
+/// Shares out the process's descriptors: each store takes what its files need before any of them is opened, so that
+/// the last store waits, and not whatever needs a descriptor next.
+package final class DescriptorBudget: Sendable {
+    package static let shared = DescriptorBudget { DescriptorLimit.current }
+
+    private struct State {
+        var taken = 0
+        var spare = 96
+    }
+
+    private let limit: @Sendable () -> Int
+    private let state = Locked(State())
+
+    /// - Parameter limit: How many descriptors there are at the time of the call.
+    init(limit: @escaping @Sendable () -> Int) { self.limit = limit }
+
+    /// How many descriptors stores leave to everything else: the log, the control socket, plugins, files that are open
+    /// for a moment. Never more than half of all.
+    package func keepSpare(_ count: Int) { state.withLock { $0.spare = count } }
+
+    /// Takes descriptors for a store.
+    ///
+    /// - Throws: `HistoryError` with `.tooManyFiles`.
+    func take(_ count: Int, for store: String) throws(HistoryError) -> Share {
+        let limit = limit()
+        let lack: State? = state.withLock { state in
+            guard count <= limit - min(state.spare, limit / 2) - state.taken else { return state }
+            state.taken += count
+            return nil
+        }
+        guard let lack else { return Share(budget: self, count: count) }
+        throw HistoryError(
+            .tooManyFiles,
+            "The store \"\(store)\" needs \(count) descriptors, and there are not so many left: the limit is \(limit), the other stores have \(lack.taken), and \(min(lack.spare, limit / 2)) are kept for everything else.",
+            hint: HistoryError.raiseLimit)
+    }
+
+    private func giveBack(_ count: Int) { state.withLock { $0.taken -= count } }
+
+    /// Descriptors that are taken for as long as this lives.
+    final class Share: Sendable {
+        private let budget: DescriptorBudget
+        private let count: Int
+
+        fileprivate init(budget: DescriptorBudget, count: Int) {
+            self.budget = budget
+            self.count = count
+        }
+
+        deinit { budget.giveBack(count) }
+    }
+}
+
+extension HistoryError {
+    /// - Parameter what: What cannot be done.
+    static func tooManyFiles(_ what: String, cause: any Error) -> HistoryError {
+        HistoryError(
+            .tooManyFiles, "\(what): there is no descriptor left, of \(DescriptorLimit.current).",
+            hint: raiseLimit,
+            cause: cause)
+    }
+
+    fileprivate static let raiseLimit =
+        "Raise the limit of open files: LimitNOFILE= in the unit, or prlimit(1) now."
+}
+
+/// How many descriptors this process may have.
+package enum DescriptorLimit {
+    /// The soft limit now. An operator can change it from outside (prlimit(1)).
+    package static var current: Int {
+        var limit = rlimit()
+        guard getrlimit(resource, &limit) == 0 else { return Int(FD_SETSIZE) }
+        return Int(clamping: limit.rlim_cur)
+    }
+
+    /// Raises the soft limit to the hard one. The soft one is low for programs that use select(2), which this one does
+    /// not, and stays so for those that this one starts.
+    package static func raise() {
+        var limit = rlimit()
+        guard getrlimit(resource, &limit) == 0, limit.rlim_cur < limit.rlim_max else { return }
+        let before = limit.rlim_cur
+        limit.rlim_cur = limit.rlim_max
+        // Where that is refused, stores that do not fit wait, and say so.
+        if setrlimit(resource, &limit) == 0 { given.withLock { $0 = UInt(before) } }
+    }
+
+    private static let given = Locked<UInt>(0)
+
+    /// The soft limit that this process was started with, for programs that it starts; 0 if it has not changed.
+    package static var inherited: UInt { given.withLock { $0 } }
+
+    /// Whether there is no descriptor left, for this process or in the system.
+    static var isReached: Bool {
+        let descriptor = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)
+        if descriptor >= 0 { close(descriptor) }
+        return descriptor < 0 && (errno == EMFILE || errno == ENFILE)
+    }
+
+    private static let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+}

@@ -1,0 +1,55 @@
+/// Where a store's history begins and ends: what decides whether it can be read on from a position.
+struct HistoryBounds: Sendable, Equatable {
+    let store: StoreID
+    /// History up to here may have been deleted: from an older position something would be missing.
+    let floor: Int64
+    /// The newest position, also where all history was deleted.
+    let end: Int64
+
+    /// Why the history cannot be read on from a token.
+    enum Loss { case otherStore, ahead, expired }
+
+    /// Nil where the history can be read on from a token.
+    func loss(at token: HistoryToken) -> Loss? {
+        if token.store != store { return .otherStore }
+        if token.number > end { return .ahead }
+        return token.number < floor ? .expired : nil
+    }
+
+    var oldest: HistoryToken { token(floor) }
+    var newest: HistoryToken { token(end) }
+
+    func token(_ number: Int64) -> HistoryToken { HistoryToken(store: store, number: number) }
+
+    /// Checks that everything after a token is still there.
+    ///
+    /// - Throws: `HistoryError` with `.tokenForeign`, `.tokenAhead` or `.tokenExpired`.
+    func check(after token: HistoryToken) throws(HistoryError) {
+        try checkReaches(token)
+        if loss(at: token) == .expired { throw .expired(token.number, oldest: oldest) }
+    }
+
+    /// The same for a number of this store.
+    ///
+    /// - Parameter isPosition: Whether 0 is one, from which something may be missing, or stands for whatever is there.
+    func check(after number: Int64, isPosition: Bool = true) throws(HistoryError) {
+        if number > 0 || isPosition { try check(after: token(number)) }
+    }
+
+    /// Checks that the history has been at a token, whether or not it was deleted since.
+    ///
+    /// - Throws: `HistoryError` with `.tokenForeign` or `.tokenAhead`.
+    func checkReaches(_ token: HistoryToken) throws(HistoryError) {
+        switch loss(at: token) {
+        case .otherStore: throw .foreign(token, to: store)
+        case .ahead: throw .ahead(token, newest: newest)
+        case .expired, nil: break
+        }
+    }
+}
+
+/// Numbers of changes in a store's history.
+enum HistoryPosition {
+    /// Far more than any store reaches, and far enough from the end of the integers to be counted on from.
+    static let range: ClosedRange<Int64> = 0...(1 << 62)
+}

@@ -1,0 +1,83 @@
+/// A value with SQLite's own types (https://www.sqlite.org/datatype3.html).
+public enum HistoryValue: Sendable {
+    /// NULL.
+    case null
+    /// A signed integer.
+    case integer(Int64)
+    /// A floating-point number.
+    case real(Double)
+    /// Text, whatever the store's encoding.
+    case text(String)
+    /// Text whose bytes are not valid UTF-8, such as a file name in Latin-1. SQLite stores any bytes as text.
+    case invalidText([UInt8])
+    /// Bytes.
+    case blob([UInt8])
+
+    /// Text of these bytes, kept exactly.
+    init(textOf bytes: some Collection<UInt8>) {
+        self = String(validating: bytes, as: UTF8.self).map { .text($0) } ?? .invalidText(Array(bytes))
+    }
+
+    /// The same value for all values that SQLite regards as the same key: -0.0 and 0.0 are one.
+    var asKey: HistoryValue { if case .real(let real) = self, real == 0 { .real(0) } else { self } }
+}
+
+extension HistoryValue: Hashable {
+    /// Whether two values are of one type, and equal; texts, if they have the same bytes.
+    public static func == (a: Self, b: Self) -> Bool {
+        switch (a, b) {
+        case (.null, .null): true
+        case (.integer(let a), .integer(let b)): a == b
+        case (.real(let a), .real(let b)): a == b
+        case (.text(let a), .text(let b)): a.hasSameBytes(as: b)
+        case (.invalidText(let a), .invalidText(let b)): a == b
+        case (.blob(let a), .blob(let b)): a == b
+        default: false
+        }
+    }
+
+    /// Hashes the value, and the bytes of a text.
+    public func hash(into hasher: inout Hasher) {
+        switch self {
+        case .null: hasher.combine(0)
+        case .integer(let integer): hasher.combine(integer)
+        case .real(let real): hasher.combine(real)
+        case .text(let text): hasher.combine(bytesOf: text)
+        case .invalidText(let bytes), .blob(let bytes): hasher.combine(bytes)
+        }
+    }
+}
+
+extension HistoryValue {
+    /// Where a text can be cut: not within a character.
+    static func textEnd(_ bytes: some RandomAccessCollection<UInt8>, _ limit: Int) -> Int {
+        let isContinuation = { (index: Int) in
+            bytes[bytes.index(bytes.startIndex, offsetBy: index)] & 0xC0 == 0x80
+        }
+        var end = limit
+        while end > 0, end > limit - 4, isContinuation(end) { end -= 1 }
+        // Of text that is not valid UTF-8, any byte will do.
+        return isContinuation(end) ? limit : end
+    }
+
+    /// Of a text or a blob; 0 for what has no length.
+    var byteCount: Int {
+        switch self {
+        case .text(let text): text.utf8.count
+        case .invalidText(let bytes), .blob(let bytes): bytes.count
+        case .null, .integer, .real: 0
+        }
+    }
+
+    /// What is left of a text or a blob that is cut.
+    func prefix(_ limit: Int) -> HistoryValue {
+        switch self {
+        case .text(let text) where text.utf8.count > limit:
+            let bytes = Array(text.utf8.prefix(limit + 1))
+            return HistoryValue(textOf: bytes.prefix(Self.textEnd(bytes, limit)))
+        case .invalidText(let bytes) where bytes.count > limit: return .invalidText(Array(bytes.prefix(limit)))
+        case .blob(let bytes) where bytes.count > limit: return .blob(Array(bytes.prefix(limit)))
+        default: return self
+        }
+    }
+}

@@ -1,0 +1,132 @@
+/// The rows of changed objects as of one snapshot of the store, each once.
+final class RowValues: Sendable {
+    struct Row: Sendable {
+        let names: RowNames
+        let values: [HistoryValue]
+        /// The full sizes of those that were cut when they were read, by their columns.
+        let sizes: [Int: Int]
+    }
+
+    /// The rows of an entity by their keys; nil for one that is gone.
+    struct Rows: Sendable {
+        var integers: [Int64: Row?] = [:]
+        /// See `ObjectID.keyText`.
+        var texts: [BinaryText: Row?] = [:]
+    }
+
+    /// Where the history ended in the snapshot.
+    let position: HistoryToken
+    let wanted: WantedValues
+    private let rows: [BinaryText: Rows]
+
+    init(at position: HistoryToken, _ wanted: WantedValues, _ rows: [BinaryText: Rows]) {
+        self.position = position
+        self.wanted = wanted
+        self.rows = rows
+    }
+
+    /// - Returns: Nil for a row that is gone, or was not wanted.
+    func row(of object: ObjectID, in entity: Entity) -> Row? {
+        guard let rows = rows[entity.name] else { return nil }
+        if let integer = object.integer(in: entity) { return rows.integers[integer] ?? nil }
+        return rows.texts[object.keyText] ?? nil
+    }
+}
+
+/// Of which objects the values are wanted.
+struct WantedValues: Sendable, Equatable {
+    /// Nil is every entity.
+    var entities: Set<BinaryText>?
+    /// Longer texts and blobs are cut.
+    var maximumBytes: Int
+
+    func includes(_ entity: String) -> Bool { entities?.contains(entity) ?? true }
+
+    /// What both want.
+    func union(_ other: WantedValues) -> WantedValues {
+        WantedValues(
+            entities: entities.flatMap { mine in other.entities.map(mine.union) },
+            maximumBytes: max(maximumBytes, other.maximumBytes))
+    }
+
+    static func union(_ all: some Sequence<WantedValues>) -> WantedValues? {
+        all.reduce(nil) { sum, next in sum?.union(next) ?? next }
+    }
+
+    /// Whether who wants the other has enough with this.
+    func covers(_ other: WantedValues) -> Bool { union(other) == self }
+}
+
+/// The values that one hook's call, or one line of a feed, gives with its objects.
+package struct CallValues: Sendable {
+    /// What texts and blobs of one call have at most together.
+    package static let mostBytes = 32 << 20
+
+    let rows: RowValues
+    /// Longer texts and blobs are cut.
+    let maximumBytes: Int
+
+    /// Nil where none are wanted.
+    init?(_ rows: RowValues?, _ maximumBytes: Int?) {
+        guard let rows, let maximumBytes else { return nil }
+        self.rows = rows
+        self.maximumBytes = maximumBytes
+    }
+}
+
+/// Writes the values of one call or line, straight into bytes.
+struct ValueWriter {
+    private let values: CallValues
+    private var rest = CallValues.mostBytes
+
+    init?(_ values: CallValues?) {
+        guard let values else { return nil }
+        self.values = values
+    }
+
+    /// The member `valuesAt`.
+    func writePosition(to json: inout JSONBytes) {
+        json.member("valuesAt", values.rows.position)
+    }
+
+    /// The member `values`, and `cutValues` where texts or blobs were cut; nothing for a row that is gone.
+    mutating func write(_ object: ObjectID, of entity: Entity, to json: inout JSONBytes) {
+        guard let row = values.rows.row(of: object, in: entity) else { return }
+        var cut: [(column: Int, size: Int)] = []
+        json.name("values")
+        json.object { json in
+            for (column, value) in row.values.enumerated() {
+                let limit = min(values.maximumBytes, rest)
+                let count = value.byteCount
+                if let size = row.sizes[column] ?? (count > limit ? count : nil) { cut.append((column, size)) }
+                rest -= min(count, limit)
+                json.members(row.names.members[column])
+                HistoryJSON.write(count > limit ? value.prefix(limit) : value, to: &json)
+            }
+        }
+        if cut.isEmpty { return }
+        json.name("cutValues")
+        json.object { json in
+            for (column, size) in cut {
+                json.members(row.names.members[column])
+                json.integer(size)
+            }
+        }
+    }
+}
+
+/// The columns of a table, as members of an object in JSON.
+final class RowNames: Sendable {
+    let columns: [String]
+    /// `"name":`
+    let members: [[UInt8]]
+
+    init(_ columns: [String]) {
+        self.columns = columns
+        members = columns.map { name in
+            var json = JSONBytes()
+            json.name(name)
+            return json.bytes.array
+        }
+    }
+}

@@ -1,0 +1,214 @@
+import GRDB
+
+/// Deletes history that all consumers have processed, in steps so small that they hardly delay a writer.
+///
+/// The first step moves the floor to the goal. From then on a token below the floor has expired, so no reader sees
+/// a transaction that is half deleted. The progress of the deletion is stored beside the floor, so that an
+/// interrupted cleanup is continued.
+public struct HistoryCleaner: Sendable {
+    /// For how long a cleanup tries to get a lock before it is given up.
+    static let timeout: Duration = .seconds(5)
+
+    let path: String
+    let rule: DeliveryRule
+
+    /// A cleaner of one store. Mirroring authors' history stays, and unlisted authors', as the rule says.
+    public init(path: String, rule: DeliveryRule) {
+        self.path = path
+        self.rule = rule
+    }
+
+    /// What a cleanup deleted.
+    public typealias Outcome = CleaningOutcome
+
+    /// Deletes changes up to a position, except those of authors that the rule does not cover.
+    ///
+    /// - Parameters:
+    ///   - limit: The number of a token that all consumers have processed.
+    ///   - shouldStop: Asked between steps.
+    /// - Throws: `HistoryError`.
+    public func clean(
+        through limit: Int64, shouldStop: @Sendable () -> Bool = { false }
+    ) async throws -> Outcome {
+        try await clean(through: limit, of: nil, shouldStop: shouldStop)
+    }
+
+    /// - Parameter history: What each step must find: the file may have been replaced since the plan was made.
+    func clean(
+        through limit: Int64, of history: PlannedHistory?, shouldStop: @Sendable () -> Bool
+    ) async throws -> Outcome {
+        let queue = try StoreConnection.open(path, .write, timeout: .zero, work: WorkLimit())
+        do {
+            let outcome = try await clean(queue, through: limit, of: history, shouldStop)
+            try HistoryError.translating(path) { try queue.end() }
+            return outcome
+        } catch {
+            // The first error is reported.
+            try? queue.end()
+            throw error
+        }
+    }
+
+    private func clean(
+        _ queue: DatabaseQueue, through limit: Int64, of history: PlannedHistory?,
+        _ shouldStop: @Sendable () -> Bool
+    ) async throws -> Outcome {
+        try access(queue) { db in
+            let isLog = try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal"
+            // In a write-ahead log, losing the last steps in a power failure does no harm. The cleaner runs the
+            // checkpoints that its steps need, so that the application's commits do not.
+            if isLog { try db.execute(sql: "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 500") }
+        }
+        let tables = CheckedTables()
+        var deleted = 0
+        let done = try await inSteps(queue, size: 250, in: 250...2000, shouldStop) { db, size in
+            try tables.check(db)
+            try history?.check(db)
+            return try CleaningStep(db, limit: limit, rule: rule, size: size)
+        } committed: {
+            deleted += $0.deleted
+        }
+        let givenBack = done > 0 ? try await giveBack(queue, shouldStop) : 0
+        return try access(queue) { db in
+            let header = try HistoryHeader(db)
+            let free = try Int64.fetchOne(
+                db, sql: "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size")
+            return Outcome(
+                deleted: deleted, floor: HistoryToken(store: header.storeID, number: header.floor),
+                givenBack: givenBack, free: free ?? 0)
+        }
+    }
+
+    /// Returns free pages to the file system if the store allows that in small steps
+    /// (https://www.sqlite.org/pragma.html#pragma_incremental_vacuum).
+    ///
+    /// - Returns: Bytes.
+    private func giveBack(_ queue: DatabaseQueue, _ shouldStop: @Sendable () -> Bool) async throws -> Int64 {
+        let (isIncremental, pageSize) = try access(queue) { db in
+            (
+                try Int.fetchOne(db, sql: "PRAGMA auto_vacuum") == 2,
+                try Int64.fetchOne(db, sql: "PRAGMA page_size") ?? 0
+            )
+        }
+        guard isIncremental else { return 0 }
+        let pages = try await inSteps(queue, size: 8, in: 4...256, shouldStop) { db, size in
+            let before = try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0
+            if before > 0 { try db.execute(sql: "PRAGMA incremental_vacuum(\(size))") }
+            let freed = before - (try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0)
+            return CleaningStep(done: max(0, freed), isLast: freed <= 0)
+        }
+        return Int64(pages) * pageSize
+    }
+
+    /// Takes steps, each in its own transaction, until the last one, a stop, or too many refusals.
+    ///
+    /// - Returns: What they did in all.
+    private func inSteps(
+        _ queue: DatabaseQueue, size: Int, in sizes: ClosedRange<Int>, _ shouldStop: @Sendable () -> Bool,
+        step: (Database, _ size: Int) throws -> CleaningStep, committed: (CleaningStep) -> Void = { _ in }
+    ) async throws -> Int {
+        var pace = CleaningPace(size: size, in: sizes)
+        var done = 0
+        var refusals = 0
+        var refusedSince = ContinuousClock.now
+        var last: (version: Int64, newest: Int64?, at: ContinuousClock.Instant)?
+        while !shouldStop() {
+            do {
+                let (result, duration, seen) = try access(queue) { db in
+                    let seen = try Int64.fetchOne(try db.cachedStatement(sql: "PRAGMA data_version")) ?? 0
+                    var result = CleaningStep(done: 0, isLast: true)
+                    var start = ContinuousClock.now
+                    try db.inTransaction(.immediate) {
+                        start = .now
+                        result = try step(db, pace.size)
+                        return .commit
+                    }
+                    return (result, ContinuousClock.now - start, seen)
+                }
+                done += result.done
+                committed(result)
+                refusals = 0
+                if result.isLast { break }
+                var others = CleaningPace.Others()
+                if let last {
+                    others.wrote = last.version != seen
+                    others.changes = (result.newest ?? 0) - (last.newest ?? 0)
+                    others.time = .now - last.at
+                }
+                last = (seen, result.newest, .now)
+                let pause = pace.pause(after: duration, done: result.done, others: others)
+                try await Task.sleep(for: pause, clock: .loop)
+            } catch let error as HistoryError where error.code == .storeBusy {
+                if refusals == 0 { refusedSince = .now }
+                guard ContinuousClock.now - refusedSince < Self.timeout else { throw error }
+                // If several writers take turns, the time between two of them is short.
+                refusals += 1
+                let pause = Backoff.delay(
+                    afterFailures: refusals, first: .milliseconds(1), longest: .milliseconds(50))
+                try await Task.sleep(for: pause, clock: .loop)
+            }
+        }
+        return done
+    }
+
+    private func access<T>(_ queue: DatabaseQueue, _ body: (Database) throws -> T) throws -> T {
+        try HistoryError.translating(path) { try queue.writeWithoutTransaction(body) }
+    }
+}
+
+/// How much is deleted in one step, and how long the store is left to others after it.
+///
+/// A step holds the write lock. A writer that needs it meanwhile sleeps and tries again, for longer
+/// each time; so a step is short, and where others write, steps are so rare that a writer hardly ever
+/// meets one.
+struct CleaningPace: Sendable {
+    /// What a step should take.
+    static let target: Duration = .milliseconds(1)
+    /// Between two steps, if no one else writes: twice as long as a step, so that a new writer gets the lock.
+    static let usualPause = 2
+    /// If another process writes: the cleaner holds the lock for at most a two-hundredth of the time.
+    static let longPause = 200
+    /// For how many steps after another's commit.
+    static let stepsOfCare = 10
+
+    /// How much to do in the next step.
+    private(set) var size: Int
+    private let sizes: ClosedRange<Int>
+    private var care = 0
+
+    init(size: Int, in sizes: ClosedRange<Int>) {
+        self.size = size
+        self.sizes = sizes
+    }
+
+    /// What others have done between two steps.
+    struct Others {
+        /// Whether another process has committed.
+        var wrote = false
+        /// How many changes they have recorded, and in what time.
+        var changes: Int64 = 0
+        var time: Duration = .zero
+    }
+
+    /// Takes in a step.
+    ///
+    /// - Parameters:
+    ///   - duration: How long it held the lock.
+    ///   - done: How much it did.
+    /// - Returns: How long to leave the store alone: never for so long that others record half as much
+    ///   as a step deletes, or the cleaning would not come to an end.
+    mutating func pause(after duration: Duration, done: Int, others: Others) -> Duration {
+        if duration > Self.target {
+            size = max(sizes.lowerBound, size / 2)
+        } else if duration < Self.target / 2 {
+            size = min(sizes.upperBound, size * 2)
+        }
+        care = others.wrote ? Self.stepsOfCare : max(0, care - 1)
+        var pause = duration * (care > 0 ? Self.longPause : Self.usualPause)
+        if others.changes > 0, done > 0 {
+            pause = min(pause, others.time * Double(done) / Double(2 * others.changes))
+        }
+        // A disk that is slow for a moment is no reason to sleep for minutes.
+        return min(max(pause, duration * Self.usualPause, .milliseconds(1)), .seconds(1))
+    }
+}

@@ -1,0 +1,15 @@
+/// When history is cleaned.
+public enum CleaningStrategy: Sendable, Hashable, Codable {
+    /// Only by hand.
+    case none
+    /// At most once in this time, which restarts do not reset.
+    case byDuration(Duration)
+    /// After this number of notifications that brought new history, no matter which consumers they concern. Several
+    /// commits that one check finds count as one.
+    case byNotification(times: Int)
+}
+
+extension CleaningStrategy {
+    /// The time between two turns, where it has one.
+    var interval: Duration? { if case .byDuration(let interval) = self { interval } else { nil } }
+}

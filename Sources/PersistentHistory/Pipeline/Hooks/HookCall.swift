@@ -1,0 +1,168 @@
+/// One transaction's changes of one entity and operation, for an observer.
+package struct ObserverCall: Sendable {
+    /// The most objects that one call carries (a larger group comes in parts).
+    package static let maximumObjects = TransactionOutline.partSize
+
+    let route: HookRoute
+    package let transaction: HistoryTransaction
+    /// Of the transaction's groups, which one.
+    private let group: Int
+    /// Nil for most calls: there are many, and each is small.
+    private let more: More?
+
+    /// What few calls have.
+    private final class More: Sendable {
+        /// Where it does not follow from the rest.
+        let header: HookCallHeader?
+        /// Where they are not all of the transaction's.
+        let changes: ArraySlice<HistoryChange>?
+        let part: CallPart?
+        let values: CallValues?
+        let kept: [UInt8]?
+
+        init(
+            header: HookCallHeader? = nil, changes: ArraySlice<HistoryChange>? = nil, part: CallPart? = nil,
+            values: CallValues? = nil, kept: [UInt8]? = nil
+        ) {
+            self.header = header
+            self.changes = changes
+            self.part = part
+            self.values = values
+            self.kept = kept
+        }
+    }
+
+    package var header: HookCallHeader {
+        more?.header ?? HookCallHeader(route, transaction.token, group: group, part: part?.index)
+    }
+    /// Appends the members of its header.
+    func writeHeader(to json: inout JSONBytes) {
+        if let header = more?.header { return header.write(to: &json) }
+        route.write(transaction.token, group: group, part: part?.index, to: &json)
+    }
+
+    /// All of the same entity name and operation, in the order in which they were made.
+    package var changes: ArraySlice<HistoryChange> { more?.changes ?? transaction.changes[...] }
+    package var part: CallPart? { more?.part }
+    /// The rows of the objects, where the hook wants them.
+    var values: CallValues? { more?.values }
+    /// The parameters of a call that was kept: it goes out as it was, whatever the rest says.
+    var kept: [UInt8]? { more?.kept }
+
+    /// A call that was kept as a dead letter, to be made again.
+    package init(header: HookCallHeader, kept: String) {
+        route = header.route
+        transaction = HistoryTransaction(
+            token: HistoryToken(store: StoreID.none, number: 0), author: nil, context: nil, processID: nil,
+            timestamp: HistoryTimestamp(milliseconds: 0), changes: [])
+        group = 0
+        more = More(header: header, kept: Array(kept.utf8))
+    }
+
+    package init(
+        header: HookCallHeader, transaction: HistoryTransaction, changes: ArraySlice<HistoryChange>,
+        part: CallPart? = nil, values: CallValues? = nil
+    ) {
+        route = header.route
+        self.transaction = transaction
+        group = 0
+        more = More(header: header, changes: changes, part: part, values: values)
+    }
+
+    /// - Parameter changes: Nil for all of the transaction's.
+    init(
+        _ route: HookRoute, _ transaction: HistoryTransaction, group: Int, changes: ArraySlice<HistoryChange>?,
+        part: CallPart?, values: CallValues?
+    ) {
+        self.route = route
+        self.transaction = transaction
+        self.group = group
+        more =
+            changes == nil && values == nil
+            ? nil : More(changes: changes, part: part, values: values)
+    }
+
+    /// The same call with the changes that were read for it, and their rows where these are wanted.
+    func with(_ changes: [HistoryChange], _ values: CallValues?) -> ObserverCall {
+        ObserverCall(
+            header: header, transaction: transaction, changes: changes[...], part: part, values: values)
+    }
+}
+
+/// A context of the consumer, as a merge hook receives it.
+package struct ContextDescription: Sendable, Hashable {
+    package let name: String
+    /// `replica` or `feed`.
+    package let kind: String
+    package let path: String?
+}
+
+/// A fetched batch, for a merge hook.
+package struct MergeCall: Sendable {
+    package let header: HookCallHeader
+    /// Without those that an earlier hook rejected.
+    package let transactions: [HistoryTransaction]
+    /// Which part of a large transaction it is, that is alone in its batch.
+    package let part: CallPart?
+    package let contexts: [ContextDescription]
+    /// The rows of the objects, where the hook wants them.
+    let values: CallValues?
+    /// As for an observer's call.
+    let kept: [UInt8]?
+
+    /// A call that was kept as a dead letter, to be made again.
+    package init(header: HookCallHeader, kept: String) {
+        self.header = header
+        transactions = []
+        part = nil
+        contexts = []
+        values = nil
+        self.kept = Array(kept.utf8)
+    }
+
+    package init(
+        header: HookCallHeader, transactions: [HistoryTransaction], part: CallPart? = nil,
+        contexts: [ContextDescription], values: CallValues? = nil
+    ) {
+        self.header = header
+        self.transactions = transactions
+        self.part = part
+        self.contexts = contexts
+        self.values = values
+        kept = nil
+    }
+}
+
+/// A merge hook's answer.
+public struct MergeResult: Sendable, Hashable, Codable {
+    /// What follows after the hook.
+    public enum Verdict: String, Sendable, Codable {
+        /// On to the next hook, and after the last to the default merge.
+        case goOn
+        /// Call no further hook and skip the default merge; the cursor moves past the batch.
+        case finish
+    }
+
+    /// What follows after the hook.
+    public let verdict: Verdict
+    /// Transactions of the batch that later hooks and the default merge do not see.
+    public let rejected: Set<HistoryToken>
+
+    /// An answer; prefer `.goOn`, `.finish` and `.rejecting(_:)`.
+    public init(_ verdict: Verdict, rejecting rejected: Set<HistoryToken> = []) {
+        self.verdict = verdict
+        self.rejected = rejected
+    }
+}
+
+extension MergeResult {
+    /// Continue with the next hook, and after the last one with the default merge.
+    public static let goOn = MergeResult(.goOn)
+    /// Call no further hook and skip the default merge; the cursor moves past the batch.
+    public static let finish = MergeResult(.finish)
+
+    /// Continue without these transactions: later hooks and the default merge do not see them.
+    public static func rejecting(_ tokens: some Sequence<HistoryToken>) -> MergeResult {
+        MergeResult(.goOn, rejecting: Set(tokens))
+    }
+}

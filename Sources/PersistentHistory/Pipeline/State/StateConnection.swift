@@ -1,0 +1,232 @@
+internal import FoundationEssentials
+import GRDB
+internal import GRDBSQLite
+
+/// The connection to a state database, which its stores share, and the served time.
+///
+/// It can be closed until it is needed again: a daemon with many stores has most of them without anything to save.
+final class StateConnection: Sendable {
+    let path: String
+    /// Whether the file was created now.
+    let isNew: Bool
+    let clock: HistoryClock
+    /// Nil while it is closed. It is used under the lock, so that it is not closed meanwhile.
+    private let opened: Locked<DatabaseQueue?>
+    private let file: FileID?
+    /// Is notified when there is enough in the write-ahead log for `moveLogIntoDatabase`.
+    let logHasGrown = WakeUpSignal()
+    /// Since that was last so. Each adds about one page to the log, or none.
+    private let accesses = Locked(0)
+    /// Is notified when the file is found to be damaged.
+    let damaged = WakeUpSignal()
+    private let foundDamage = Locked<HistoryError?>(nil)
+    /// How long the store was served before this was opened, and when that was.
+    private let servedBefore: Duration
+    private let openedAt: Duration
+
+    /// Opens a state database, or creates it where there is none.
+    ///
+    /// - Throws: `HistoryError` with `.stateUnusable`.
+    init(_ path: String, clock: HistoryClock) throws {
+        self.path = path
+        self.clock = clock
+        openedAt = clock.elapsed()
+        isNew = FileID(of: path) == nil
+        if let problem = PlainFile.problem(at: path) {
+            throw HistoryError(
+                .stateUnusable, "The state database \"\(path)\" cannot be used: \(problem).",
+                hint: "Move away what is there; the store's consumers then start over.")
+        }
+        do {
+            let queue = try Self.open(path)
+            servedBefore = try queue.writeWithoutTransaction { db in
+                try StateSchema.prepare(db, path: path)
+                let served = try Int64.fetchOne(
+                    db,
+                    sql:
+                        "SELECT max(served) FROM (SELECT served FROM service UNION ALL SELECT served FROM cursor)"
+                )
+                return .milliseconds(
+                    min(max(served ?? 0, Self.servedRange.lowerBound), Self.servedRange.upperBound))
+            }
+            opened = Locked(queue)
+        } catch let error as DatabaseError {
+            throw HistoryError.state(path, error)
+        }
+        file = FileID(of: path)
+    }
+
+    /// Accesses after which the log is moved into the database: SQLite does that itself after as many pages.
+    static let logTurn = 1000
+    /// Pages in the log with which SQLite does it at a commit, because the writer left it no other time.
+    private static let longestLog = 4 * logTurn
+
+    private static func open(_ path: String) throws -> DatabaseQueue {
+        assertMayWait()
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(5)
+        configuration.prepareDatabase { db in
+            try ConnectionHardening.apply(db, .isLeftAlone)
+            try db.execute(
+                sql: """
+                    PRAGMA synchronous = NORMAL; PRAGMA cache_size = -128; PRAGMA journal_mode = WAL;
+                    PRAGMA wal_autocheckpoint = \(longestLog)
+                    """)
+        }
+        return try DatabaseQueue(path: PlainFile.uri(path, mayMake: true), configuration: configuration)
+    }
+
+    /// How long the store has been served in all, by a monotonic clock.
+    var served: Duration { servedBefore + max(.zero, clock.elapsed() - openedAt) }
+
+    /// What is damaged, if anything was found to be.
+    var damage: HistoryError? { foundDamage.withLock { $0 } }
+
+    /// Runs a body outside a transaction.
+    ///
+    /// - Throws: `HistoryError` with `.stateUnusable`, and what else the body throws.
+    func access<T>(_ body: (Database) throws -> T) throws -> T {
+        assertMayWait()
+        do {
+            return try opened.withLock { opened in
+                let queue = try opened ?? reopen()
+                defer {
+                    opened = queue
+                    countAccess()
+                }
+                return try queue.writeWithoutTransaction(body)
+            }
+        } catch let error as DatabaseError {
+            throw noted(.state(path, error))
+        } catch let error as UnexpectedValue {
+            throw noted(.state(path, DatabaseError(resultCode: .SQLITE_CORRUPT, message: error.message)))
+        } catch is RowDecodingError {
+            throw noted(
+                .state(path, DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a value has a wrong type")))
+        }
+    }
+
+    private func countAccess() {
+        let isEnough = accesses.withLock { accesses in
+            accesses = (accesses + 1) % Self.logTurn
+            return accesses == 0
+        }
+        if isEnough { logHasGrown.notify() }
+    }
+
+    /// Moves what is in the write-ahead log into the database, by a connection of its own: that waits for the disk
+    /// twice, and must not keep those waiting who save (https://www.sqlite.org/wal.html#ckpt).
+    ///
+    /// - Throws: `HistoryError` with `.stateUnusable`. The log then keeps everything, and only grows.
+    func moveLogIntoDatabase() throws {
+        // Closing has moved it, or the next access says what is wrong.
+        guard opened.withLock({ $0 != nil }), FileID(of: path) == file else { return }
+        do {
+            let queue = try Self.open(path)
+            do {
+                _ = try queue.writeWithoutTransaction { try $0.checkpoint(.passive) }
+            } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
+                // Another connection moves it now: one that ends, or another process's.
+            }
+            try queue.end()
+        } catch let error as DatabaseError {
+            throw noted(.state(path, error))
+        }
+    }
+
+    /// Moves what is in the write-ahead log into the database, again and again. It waits for the disk: nothing for
+    /// the loop.
+    func keepLogShort() async {
+        for await _ in logHasGrown {
+            do { try moveLogIntoDatabase() } catch {
+                // Nothing is lost: the log keeps it, and the next turn tries again. What hinders saving itself is
+                // thrown where something is saved.
+            }
+        }
+    }
+
+    /// Makes what was saved until now survive a power failure: with `synchronous=NORMAL`, SQLite does not sync the
+    /// write-ahead log at a commit (https://www.sqlite.org/pragma.html#pragma_synchronous).
+    ///
+    /// A checkpoint would prove nothing: SQLite answers that it is done, without any sync, where a reader keeps the log
+    /// from being moved. So the log itself is synced, by a connection of its own: who saves does not wait for the disk.
+    func syncToDisk() throws {
+        do {
+            guard FileID(of: path) == file else { throw removed }
+            let queue = try Self.open(path)
+            try queue.writeWithoutTransaction { db in
+                // SQLite opens the log with the first read.
+                _ = try Int.fetchOne(db, sql: "SELECT 1 FROM service")
+                try db.syncLog()
+            }
+            try queue.end()
+            try AtomicFile.syncFolder(of: path)
+        } catch let error as DatabaseError {
+            throw noted(.state(path, error))
+        } catch let error as SystemError {
+            let trouble = StateTrouble(errno: error.number)
+            throw HistoryError(
+                trouble.code, "The state database \"\(path)\" cannot be brought to the disk: \(error).",
+                hint: trouble.hint, cause: error)
+        }
+    }
+
+    private func noted(_ error: HistoryError) -> HistoryError {
+        if error.code == .stateDamaged {
+            foundDamage.withLock { $0 = $0 ?? error }
+            damaged.notify()
+        }
+        return error
+    }
+
+    /// Milliseconds that a store may have been served: thousands of years, far from where sums overflow.
+    static let servedRange: ClosedRange<Int64> = 0...(1 << 50)
+
+    private func reopen() throws -> DatabaseQueue {
+        try checkIsThere()
+        return try Self.open(path)
+    }
+
+    /// - Throws: `HistoryError` with `.stateUnusable` if the file was removed or replaced: a connection that is open
+    ///   would write on for nothing, and after a restart consumers would start over.
+    func checkIsThere() throws { if FileID(of: path) != file { throw removed } }
+
+    private var removed: HistoryError {
+        HistoryError(
+            .stateUnusable, "The state database \"\(path)\" was removed or replaced while it was in use.",
+            hint: "Put it back, or restart the daemon; without it, the store's consumers start over.")
+    }
+
+    /// Runs a body in a transaction.
+    func transaction(_ body: (Database) throws -> Void) throws {
+        try access { db in
+            try db.inTransaction {
+                try body(db)
+                return .commit
+            }
+        }
+    }
+
+    /// Ends the connection; the next access opens another one.
+    func close() throws {
+        assertMayWait()
+        try opened.withLock { opened in
+            let ended = opened
+            opened = nil
+            try ended?.end()
+        }
+    }
+}
+
+extension Database {
+    /// Syncs the write-ahead log of a connection that has read something, or the file where there is no log.
+    fileprivate func syncLog() throws {
+        var file: UnsafeMutablePointer<sqlite3_file>?
+        let found = sqlite3_file_control(sqliteConnection, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file)
+        guard found == SQLITE_OK, let file, let methods = file.pointee.pMethods,
+            let sync = methods.pointee.xSync
+        else { throw DatabaseError(resultCode: .SQLITE_IOERR, message: "there is no write-ahead log to sync") }
+        let result = sync(file, SQLITE_SYNC_NORMAL)
+        if result != SQLITE_OK { throw DatabaseError(resultCode: ResultCode(rawValue: result)) }
+    }
+}

@@ -1,0 +1,132 @@
+import GRDB
+import GRDBSQLite
+
+/// The tables in which Core Data keeps a store's history, as far as they are needed to read it.
+struct CoreDataTables: Sendable, Hashable {
+    /// Whether strings are kept in a table of their own (`…TS` columns).
+    let stringColumns: Set<BinaryText>
+    let transactionColumns: Set<BinaryText>
+    /// `ZTOMBSTONE0` and so on, as far as there is none missing.
+    let tombstones: Int
+    let hasColumns: Bool
+    /// Whether the changes of a transaction are found by an index.
+    let isIndexed: Bool
+
+    init(_ db: Database) throws {
+        // Without the numbers of the entities only their names are unknown; without its UUID no token has a store.
+        for name in ["ATRANSACTION", "ACHANGE", "Z_METADATA"] where !(try StoreRecorder.isTable(db, name)) {
+            throw UnexpectedValue("the table \(name) is missing")
+        }
+        let transactionColumns = try Self.columns(of: "ATRANSACTION", db)
+        let changeColumns = try Self.columns(of: "ACHANGE", db)
+        let missing =
+            ["Z_PK", "ZTIMESTAMP"].filter { !transactionColumns.contains($0) }
+            + ["Z_PK", "ZCHANGETYPE", "ZENTITY", "ZENTITYPK", "ZTRANSACTIONID"].filter {
+                !changeColumns.contains($0)
+            }
+        if let name = missing.first { throw UnexpectedValue("the history's column \(name) is missing") }
+        let hasStrings = try StoreRecorder.isTable(db, "ATRANSACTIONSTRING")
+        self.transactionColumns = transactionColumns
+        stringColumns = hasStrings ? transactionColumns.filter { $0.text.hasSuffix("TS") } : []
+        var tombstones = 0
+        while changeColumns.contains("ZTOMBSTONE\(tombstones)") { tombstones += 1 }
+        self.tombstones = tombstones
+        hasColumns = changeColumns.contains("ZCOLUMNS")
+        isIndexed = try Self.hasIndex(db)
+    }
+
+    private static func columns(of table: String, _ db: Database) throws -> Set<BinaryText> {
+        Set(
+            names: try Row.fetchAll(
+                db, sql: "SELECT name, hidden FROM pragma_table_xinfo(?)", arguments: [table]
+            )
+            // A generated column may hold any expression.
+            .filter { try $0.integer("hidden") == 0 }.map { try $0.text("name") })
+    }
+
+    private static func hasIndex(_ db: Database) throws -> Bool {
+        try Row.fetchOne(
+            db,
+            sql: """
+                SELECT 1 FROM pragma_index_list('ACHANGE') AS l JOIN pragma_index_info(l.name) AS i
+                WHERE l.partial = 0 AND i.seqno = 0 AND i.name = 'ZTRANSACTIONID'
+                """) != nil
+    }
+
+    // MARK: Statements
+
+    /// Of a transaction's texts: the columns of `transactionQuery` behind the first two, twice.
+    static let texts = ["ZAUTHOR", "ZCONTEXTNAME", "ZPROCESSID", "ZBUNDLEID"]
+
+    /// Number and time of transactions; numbers of their texts, then the texts themselves.
+    func transactionQuery(_ condition: String) -> String {
+        let numbers = Self.texts.map { stringColumns.contains($0 + "TS") ? $0 + "TS" : "NULL" }
+        let texts = Self.texts.map { transactionColumns.contains($0) ? $0 : "NULL" }
+        return
+            "SELECT Z_PK, ZTIMESTAMP, \((numbers + texts).joined(separator: ", ")) FROM ATRANSACTION WHERE Z_PK \(condition)"
+    }
+
+    /// Number, transaction, operation, entity and object of changes, their bitmaps and tombstones.
+    func changeQuery(_ condition: String) -> String {
+        let tombstones = (0..<tombstones).map { ", ZTOMBSTONE\($0)" }.joined()
+        return """
+            SELECT Z_PK, ZTRANSACTIONID, ZCHANGETYPE, ZENTITY, ZENTITYPK, \(hasColumns ? "ZCOLUMNS" : "NULL")\(tombstones) \
+            FROM ACHANGE WHERE \(condition)
+            """
+    }
+}
+
+/// What a store says of its Core Data history as a whole.
+extension CoreDataTables {
+    /// Everything before has been purged, or never was.
+    static func bounds(_ db: Database) throws -> HistoryBounds {
+        let first = try number(db, "SELECT min(Z_PK) FROM ATRANSACTION")
+        let last = try number(db, "SELECT max(Z_PK) FROM ATRANSACTION")
+        // Core Data's own entities have numbers behind those of the app's.
+        let given =
+            try StoreRecorder.isTable(db, "Z_PRIMARYKEY")
+            ? number(
+                db, "SELECT Z_MAX FROM Z_PRIMARYKEY WHERE Z_NAME = 'TRANSACTION' ORDER BY Z_ENT DESC LIMIT 1")
+            : nil
+        let end = max(last ?? 0, given ?? 0)
+        // Checked before anything is counted on from them.
+        guard first ?? 1 >= 1, HistoryPosition.range.contains(end) else {
+            throw UnexpectedValue("a transaction has a number that is none")
+        }
+        return HistoryBounds(store: try storeID(db), floor: first.map { $0 - 1 } ?? end, end: end)
+    }
+
+    static func storeID(_ db: Database) throws -> StoreID {
+        guard try StoreRecorder.isTable(db, "Z_METADATA") else {
+            throw UnexpectedValue("the table Z_METADATA is missing")
+        }
+        return try db.rows("SELECT Z_UUID FROM Z_METADATA ORDER BY Z_VERSION DESC LIMIT 1") { row in
+            guard try row.step(db), let id = row.textBytes(0).flatMap({ StoreID($0) }) else {
+                throw UnexpectedValue("Z_UUID, the store's id, is not a UUID")
+            }
+            return id
+        }
+    }
+
+    /// The fingerprint of a transaction: its time, of which no two are the same but by chance. A migration that
+    /// renumbers the entities leaves it.
+    static func fingerprint(_ db: Database, at number: Int64) throws -> String? {
+        try db.rows("SELECT ZTIMESTAMP FROM ATRANSACTION WHERE Z_PK = ?", number) { row in
+            try row.step(db) ? fingerprint(row, 0) : nil
+        }
+    }
+
+    static func fingerprint(_ row: OpaquePointer, _ column: Int32) -> String {
+        String(sqlite3_column_double(row, column).bitPattern, radix: 16)
+    }
+
+    private static func number(_ db: Database, _ sql: String) throws -> Int64? {
+        try db.rows(sql) { row in
+            guard try row.step(db), sqlite3_column_type(row, 0) != SQLITE_NULL else { return nil }
+            guard sqlite3_column_type(row, 0) == SQLITE_INTEGER else {
+                throw UnexpectedValue("the number of a transaction", expected: "an integer", found: row, 0)
+            }
+            return sqlite3_column_int64(row, 0)
+        }
+    }
+}

@@ -1,0 +1,287 @@
+internal import CSQLiteHistory
+import GRDB
+import GRDBSQLite
+
+/// Some transactions, in the order in which they were committed.
+public struct HistoryBatch: Sendable {
+    /// In the order of their commits.
+    public let transactions: [HistoryTransaction]
+    /// The position up to which was read, including what the filter left out. The next batch begins after it.
+    public let end: Int64
+    /// Whether it is known that the history had no more transactions when the batch was read.
+    public let isLast: Bool
+    /// The origin of the change at the end: what distinguishes it from a change of the same number in a
+    /// store that was restored and went on from there. Nil if nothing was read.
+    let fingerprint: String?
+    /// The rows of its objects, where somebody wants them.
+    var values: RowValues?
+
+    /// The fingerprint of a change whose origin is this text. What the extension writes is far shorter.
+    static func fingerprint(_ origin: some Collection<UInt8>) -> String {
+        String(decoding: origin.prefix(Origin.longest), as: UTF8.self)
+    }
+}
+
+/// Reads a store's history after a token, in bounded memory and without delaying writers.
+///
+/// Each batch is read in its own SQL transaction. So reading a long history delays neither checkpoints nor, in a
+/// rollback-journal store, writers.
+public final class HistoryReader: Sendable {
+    /// The number of changes after which a batch ends, at the end of a transaction.
+    public static let batchSize = 5000
+
+    /// The store's file.
+    public let path: String
+    /// The id of the store that was opened.
+    public let storeID: StoreID
+    private let queue: DatabaseQueue
+    let tables: CheckedTables
+    let rowTables = RowTables()
+    let work = WorkLimit()
+    /// Transactions with more changes are read in parts where that is possible.
+    let partSize: Int
+    let sideFiles: SideFiles?
+    private let encoding: StoreEncoding
+    /// Shapes never change and are seldom added: they are read when a new one is met.
+    private let shapes = Locked<[Int64: Entity]>([:])
+    /// Is held by whoever uses the connection.
+    let turn = Locked(())
+    let standingLook = Locked<StandingLook?>(nil)
+
+    /// - Parameters:
+    ///   - path: The store's file.
+    ///   - timeout: How long to wait for a lock that another process holds.
+    /// - Throws: `HistoryError`.
+    public convenience init(path: String, timeout: Duration = .seconds(5)) throws {
+        try self.init(path: path, timeout: timeout, partSize: TransactionOutline.partSize)
+    }
+
+    init(path: String, timeout: Duration = .seconds(5), partSize: Int) throws {
+        self.path = path
+        self.partSize = partSize
+        queue = try StoreConnection.open(path, .read, timeout: timeout, work: work)
+        tables = CheckedTables()
+        sideFiles = SideFiles.forLater(path)
+        do {
+            (storeID, encoding) = try Self.prepare(queue, tables, path)
+        } catch {
+            // The first failure is the one to report.
+            try? queue.end()
+            throw error
+        }
+    }
+
+    private static func prepare(_ queue: DatabaseQueue, _ tables: CheckedTables, _ path: String) throws
+        -> (StoreID, StoreEncoding)
+    {
+        try HistoryError.translating(path) {
+            try queue.read { db in
+                // What it reads it reads once; there may be a thousand of it.
+                try db.execute(sql: "PRAGMA cache_size = -256")
+                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked(db) }
+                try tables.check(db)
+                return (try HistoryHeader(db).storeID, try StoreEncoding(db))
+            }
+        }
+    }
+
+    /// Of the work that a read may make where others wait for it: a hundred times that of a batch.
+    private static let mostLooks = 1000
+
+    func stopWaitingForLocks() throws {
+        work.setMost(Self.mostLooks)
+        try HistoryError.translating(path) {
+            try turn.withLock { _ in
+                try queue.read { db in try db.execute(sql: "PRAGMA busy_timeout = 0") }
+            }
+        }
+    }
+
+    /// Gives back the pages that it has in memory: they are of no use until the next commit, and then they are still in
+    /// the system's memory.
+    func forgetPages() {
+        assertMayWait()
+        turn.withLock { _ in
+            queue.unsafeRead { db in
+                // None where it was closed meanwhile.
+                if let connection = db.sqliteConnection { history_forget_pages(connection) }
+            }
+        }
+    }
+
+    /// Closes the connection.
+    public func close() throws {
+        try HistoryError.translating(path) {
+            try turn.withLock { _ in
+                endStandingLook()
+                try queue.end()
+            }
+        }
+    }
+
+    deinit { endStandingLook() }
+
+    private func endStandingLook() {
+        standingLook.withLock { look in
+            look?.end()
+            look = nil
+        }
+    }
+
+    /// The token of the newest transaction; number 0 if nothing was ever recorded.
+    ///
+    /// - Throws: `HistoryError`.
+    public func newestToken() throws -> HistoryToken { try bounds().newest }
+
+    /// The oldest token after which the history can be read.
+    ///
+    /// - Throws: `HistoryError`.
+    public func oldestToken() throws -> HistoryToken { try bounds().oldest }
+
+    /// When the first transaction after a position was made; nil if there is none.
+    func time(after number: Int64) throws -> HistoryTimestamp? {
+        try read { db in
+            let row = try Row.fetchOne(
+                try db.cachedStatement(
+                    sql: "SELECT origin FROM historyd_change WHERE id > ? ORDER BY id LIMIT 1"),
+                arguments: [number])
+            return row.map { Origin($0[0] as DatabaseValue).timestamp }
+        }
+    }
+
+    /// Whether another change stands at a position than the one whose fingerprint is given: a backup was
+    /// restored. A change that was deleted tells nothing.
+    func isReplaced(_ fingerprint: String?, at number: Int64) throws -> Bool {
+        try read { db in try HistoryHeader(db, fingerprintAt: number).isReplaced(fingerprint) }
+    }
+
+    /// What tells a position in a batch that was read from one of its number in a store that was restored; see
+    /// `HistoryBatch.fingerprint`.
+    ///
+    /// - Throws: `HistoryError`; with `.tokenAhead` if the store was restored since.
+    func fingerprint(at number: Int64, in batch: HistoryBatch?) throws -> String? {
+        if let batch, batch.end == number { return batch.fingerprint }
+        return try read { db in
+            if let batch, try HistoryHeader(db, fingerprintAt: batch.end).isReplaced(batch.fingerprint) {
+                throw ahead(batch.end)
+            }
+            return try HistoryHeader(db, fingerprintAt: number).fingerprint
+        }
+    }
+
+    func bounds() throws -> HistoryBounds { try read { db in try HistoryHeader(db).bounds } }
+
+    /// Reads the next transactions.
+    ///
+    /// - Parameters:
+    ///   - number: The position to begin after: the number of a token that was read before, or 0 for the start.
+    ///   - isPosition: Whether the number is the position of a consumer. Then 0 is not the start of the existing
+    ///     history, but a position that expires like any other.
+    ///   - last: The last position to read.
+    ///   - limit: The number of changes after which the batch ends. A transaction with an author is never split;
+    ///     the changes of a writer without an author may be.
+    ///   - filter: Selects transactions and changes. The batch's `end` also moves past what the filter leaves out.
+    /// - Throws: `HistoryError` with `.tokenExpired`, `.tokenAhead`, `.notTracked`, or what SQLite says.
+    public func batch(
+        after number: Int64, isPosition: Bool = false, through last: Int64 = .max,
+        changes limit: Int = batchSize,
+        filter: HistoryFilter = HistoryFilter()
+    ) throws -> HistoryBatch {
+        try read { db in
+            try batch(
+                db, HistoryHeader(db), after: number, isPosition: isPosition, through: last, changes: limit,
+                filter: filter)
+        }
+    }
+
+    /// - Parameters:
+    ///   - partSize: Transactions with more changes are outlined; nil for none.
+    ///   - values: Of which objects the rows are read, too.
+    func batch(
+        _ db: Database, _ header: HistoryHeader, after number: Int64, isPosition: Bool = false,
+        through last: Int64 = .max, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter(),
+        partSize: Int? = nil, values: WantedValues? = nil
+    ) throws -> HistoryBatch {
+        guard header.storeID == storeID else { throw Self.isGone }
+        try header.bounds.check(after: number, isPosition: isPosition)
+        // The usual case when a look comes too early, or is a repeated one.
+        if header.newest <= number {
+            return HistoryBatch(transactions: [], end: number, isLast: last == .max, fingerprint: nil)
+        }
+        let batch = try rows(db, filter, partSize: partSize).batch(after: number, through: last, limit: limit)
+        guard let values else { return batch }
+        return try adding(values, to: batch, db, end: header.end, after: number, through: last)
+    }
+
+    static var isGone: HistoryError {
+        HistoryError(
+            .notTracked, "The history that was read is gone: the store was untracked and tracked again.")
+    }
+
+    /// Reads backwards from a token.
+    ///
+    /// - Parameters:
+    ///   - number: Read what is older than this; nil for everything.
+    ///   - limit: The number of changes after which the batch ends.
+    ///   - filter: Selects transactions and changes.
+    /// - Throws: `HistoryError`.
+    public func reversedBatch(
+        before number: Int64?, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter()
+    ) throws -> HistoryBatch {
+        try read { db in
+            try rows(db, filter, isReversed: true).batch(after: number ?? .max, through: .max, limit: limit)
+        }
+    }
+
+    func rows(
+        _ db: Database?, _ filter: HistoryFilter = HistoryFilter(), isReversed: Bool = false,
+        partSize: Int? = nil
+    ) -> HistoryRows {
+        let decoder = ChangeDecoder(encoding: encoding) { [shapes] shape in
+            try shapes.withLock { known in
+                if let entity = known[shape] { return entity }
+                guard let db else { throw HistoryRows.NeedsConnection() }
+                known = try EntityCatalog(db).shapes
+                return known[shape]
+            }
+        }
+        return HistoryRows(
+            db: db, store: storeID, decoder: decoder, filter: filter, isReversed: isReversed,
+            partSize: partSize, work: work)
+    }
+
+    /// Reads a store's history once, by a connection of its own.
+    static func reading<T>(
+        _ path: String, timeout: Duration = .seconds(5), _ body: (Database) throws -> T
+    ) throws -> T {
+        let reader = try HistoryReader(path: path, timeout: timeout)
+        let result = Result { try reader.read(body) }
+        try reader.close()
+        return try result.get()
+    }
+
+    func read<T>(_ body: (Database) throws -> T) throws -> T { try read { db, _ in try body(db) } }
+
+    /// - Parameter body: Is given the version of the schema, too: its history's tables are checked.
+    func read<T>(_ body: (Database, _ schemaVersion: Int64) throws -> T) throws -> T {
+        assertMayWait()
+        let hold = try sideFiles?.prepare(for: .read, timeout: .zero)
+        defer { withExtendedLifetime(hold) {} }
+        return try HistoryError.translating(path) {
+            work.begin()
+            return try work.explaining {
+                try StoreConnection.rollingBack(path) {
+                    try turn.withLock { _ in try queue.unsafeRead { db in try tables.inTransaction(db, body) } }
+                }
+            }
+        }
+    }
+}
+
+extension HistoryBatch {
+    /// Whether it has the values that are wanted. Those of a large transaction are read with its changes.
+    func covers(_ wanted: WantedValues?) -> Bool {
+        guard let wanted else { return true }
+        return values?.wanted.covers(wanted) ?? transactions.allSatisfy(\.changes.isEmpty)
+    }
+}

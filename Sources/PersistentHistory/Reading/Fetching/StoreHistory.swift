@@ -1,0 +1,77 @@
+import GRDB
+
+/// Reads a store's history, whoever records it: historyd (`HistoryReader`), or Core Data and SwiftData
+/// (`CoreDataReader`).
+public protocol HistoryReading: Sendable {
+    /// The store's file.
+    var path: String { get }
+    /// The id of the store that was opened.
+    var storeID: StoreID { get }
+    /// The token of the newest transaction; number 0 if nothing was ever recorded.
+    func newestToken() throws -> HistoryToken
+    /// The oldest token after which the history can be read.
+    func oldestToken() throws -> HistoryToken
+    /// Checks that everything after a token is still there.
+    ///
+    /// - Throws: `HistoryError` with `.tokenForeign`, `.tokenExpired` or `.tokenAhead`.
+    func check(after token: HistoryToken) throws
+    /// Where to begin reading backwards what is older than a token's transaction: for `reversedBatch(before:)`.
+    func start(of token: HistoryToken) throws -> Int64
+    /// The entities that the history has, or had.
+    func entities() throws -> [Entity]
+    /// Reads the next transactions: see `HistoryReader.batch(after:isPosition:through:changes:filter:)`.
+    func batch(
+        after number: Int64, isPosition: Bool, through last: Int64, changes limit: Int, filter: HistoryFilter
+    ) throws -> HistoryBatch
+    /// Reads backwards: see `HistoryReader.reversedBatch(before:changes:filter:)`.
+    func reversedBatch(before number: Int64?, changes limit: Int, filter: HistoryFilter) throws -> HistoryBatch
+    /// Closes the connection.
+    func close() throws
+}
+
+extension HistoryReading {
+    /// The next transactions after a number, from the first of the history on by default.
+    public func batch(after number: Int64 = 0, filter: HistoryFilter = HistoryFilter()) throws -> HistoryBatch {
+        try batch(
+            after: number, isPosition: false, through: .max, changes: HistoryReader.batchSize, filter: filter)
+    }
+
+    /// What is older than a number, the newest first; from the newest on by default.
+    public func reversedBatch(before number: Int64?, filter: HistoryFilter = HistoryFilter()) throws
+        -> HistoryBatch
+    {
+        try reversedBatch(before: number, changes: HistoryReader.batchSize, filter: filter)
+    }
+}
+
+extension HistoryReader: HistoryReading {}
+extension CoreDataReader: HistoryReading {}
+
+/// Opens a store's history, whoever records it.
+public enum StoreHistory {
+    /// Opens a store for reading its history. Of a store that only Core Data writes not a byte changes.
+    ///
+    /// - Parameter timeout: How long to wait for a lock that another process holds.
+    /// - Throws: `HistoryError`; with `.notTracked` where there is no history.
+    public static func open(_ path: String, timeout: Duration = .seconds(5)) throws -> any HistoryReading {
+        do {
+            let connection = try UntouchedConnection(path: path, timeout: timeout)
+            let (source, isOfCoreData) = try connection.read { db in
+                (try StoreRecorder.source(of: db), try StoreRecorder.isCoreData(db))
+            }
+            if source == .coreData { return try CoreDataReader(connection) }
+            try connection.close()
+            if source == nil {
+                throw isOfCoreData ? CoreDataReader.noHistory(path) : HistoryError.notTracked(path)
+            }
+        } catch let error as HistoryError
+            where [.storeMissing, .storeCorrupt, .notTracked].contains(error.code)
+        {
+            throw error
+        } catch {
+            // Whatever has to be done to read it, Core Data's own it stays.
+            if StoreRecorder.isCoreDataByItself(path) { throw error }
+        }
+        return try HistoryReader(path: path, timeout: timeout)
+    }
+}

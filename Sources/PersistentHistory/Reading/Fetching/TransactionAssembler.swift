@@ -1,0 +1,148 @@
+import GRDB
+import GRDBSQLite
+import Glibc
+
+/// Makes transactions of recorded rows: a transaction is the longest run of rows with one origin.
+///
+/// A value without I/O: rows go in, one after the other, and transactions come out.
+struct TransactionAssembler {
+    private let store: StoreID
+    private let filter: HistoryFilter
+    private let isReversed: Bool
+
+    private var origin = Origin.undeclared(milliseconds: 0)
+    private var isWanted = false
+    private var isOpen = false
+    private var last: Int64 = 0
+    private var changes: [HistoryChange] = []
+    /// Rows of the current run, including those that the filter leaves out.
+    private(set) var runLength = 0
+
+    init(store: StoreID, filter: HistoryFilter = HistoryFilter(), isReversed: Bool = false) {
+        self.store = store
+        self.filter = filter
+        self.isReversed = isReversed
+    }
+
+    /// Whether the current run's transaction passed the filter, so that its changes are of use.
+    var wantsChanges: Bool { isWanted }
+
+    /// Changes of the current run that the filter selects.
+    var changeCount: Int { changes.count }
+
+    /// The time that a delete's tombstone carries.
+    var timestamp: HistoryTimestamp { origin.timestamp }
+
+    /// A row with another origin than the last one came: gives the transaction that ended, if it
+    /// has changes that are wanted.
+    mutating func begin(_ origin: Origin, at number: Int64) -> HistoryTransaction? {
+        let finished = finish()
+        self.origin = origin
+        isWanted = filter.accepts(origin)
+        isOpen = true
+        last = number
+        return finished
+    }
+
+    /// Counts a row to the current run.
+    mutating func count(_ number: Int64) {
+        if !isReversed { last = number }
+        runLength += 1
+    }
+
+    mutating func append(_ change: HistoryChange) {
+        // Most transactions have one.
+        if changes.isEmpty { changes = [change] } else { changes.append(change) }
+    }
+
+    /// The transaction that names entities with unrecorded changes, at the end of the current run; nil where
+    /// it is not wanted.
+    func recreation(of entities: [String]) -> HistoryTransaction? {
+        guard filter.accepts(recreated: entities, at: origin.timestamp) else { return nil }
+        return HistoryTransaction(
+            token: HistoryToken(store: store, number: last), author: nil, context: nil, processID: nil,
+            timestamp: origin.timestamp, changes: [], recreated: entities)
+    }
+
+    /// Ends the current run.
+    mutating func finish() -> HistoryTransaction? {
+        defer {
+            changes = []
+            runLength = 0
+            isOpen = false
+        }
+        guard isOpen, !changes.isEmpty else { return nil }
+        return HistoryTransaction(
+            HistoryToken(store: store, number: last), origin.authorship, origin.processID, origin.timestamp,
+            .changes(isReversed ? changes.reversed() : changes))
+    }
+}
+
+/// The origin of a run of rows, compared with each row's as bytes.
+struct OriginRun: ~Copyable {
+    private var text = ByteBuffer()
+    private var milliseconds: Int64 = 0
+    private(set) var isBegun = false
+    private(set) var isUndeclared = false
+    private(set) var origin = Origin.undeclared(milliseconds: 0)
+
+    /// See `HistoryBatch.fingerprint`. Nil also for a row that is void.
+    var fingerprint: String? {
+        guard isBegun else { return nil }
+        return isUndeclared ? Self.fingerprint(milliseconds) : text.withBytes { HistoryBatch.fingerprint($0) }
+    }
+
+    /// Of the run that a row is in.
+    static func fingerprint(of row: OpaquePointer) -> String? {
+        row.textBytes(1).map { HistoryBatch.fingerprint($0) }
+            ?? fingerprint(sqlite3_column_int64(row, 1))
+    }
+
+    /// Whether a row is in the run of a fingerprint.
+    static func hasFingerprint(_ fingerprint: String, _ row: OpaquePointer) -> Bool {
+        // Nearly all are so short that nothing of them is left out.
+        row.isText(1, fingerprint) || self.fingerprint(of: row) == fingerprint
+    }
+
+    private static func fingerprint(_ milliseconds: Int64) -> String? {
+        milliseconds > 0 ? String(milliseconds) : nil
+    }
+
+    /// - Parameters:
+    ///   - bytes: The row's origin, where it is text.
+    ///   - last: The run before, mostly of the same author.
+    mutating func begin(
+        _ row: OpaquePointer, _ bytes: UnsafeBufferPointer<UInt8>?, like last: borrowing OriginRun
+    ) {
+        isBegun = true
+        text.removeAll()
+        if let bytes {
+            isUndeclared = false
+            text.append(bytes)
+            origin = .declared(bytes, like: last.origin.authorship)
+        } else {
+            isUndeclared = true
+            milliseconds = sqlite3_column_int64(row, 1)
+            origin = .undeclared(milliseconds: milliseconds)
+        }
+    }
+
+    func continues(with row: OpaquePointer, _ bytes: UnsafeBufferPointer<UInt8>?) -> Bool {
+        guard isBegun else { return false }
+        guard let bytes else {
+            return isUndeclared && milliseconds == sqlite3_column_int64(row, 1)
+        }
+        return !isUndeclared && text.withBytes { $0.hasSameBytes(as: bytes) }
+    }
+}
+
+extension Origin {
+    /// The value of the column.
+    init(_ value: DatabaseValue, like last: Authorship = .undeclared) {
+        switch value.storage {
+        case .string(let text): self = .declared(text, like: last)
+        case .int64(let milliseconds): self = .undeclared(milliseconds: milliseconds)
+        default: self = .undeclared(milliseconds: 0)
+        }
+    }
+}

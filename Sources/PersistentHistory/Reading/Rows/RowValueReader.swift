@@ -1,0 +1,164 @@
+import GRDB
+import GRDBSQLite
+
+/// Reads the rows of changed objects, each once, in the read transaction in which their changes are read.
+struct RowValueReader {
+    /// What happens where the values exceed their limit together.
+    enum Excess {
+        /// No further row is read.
+        case ends(at: Int)
+        /// Texts and blobs are cut.
+        case cuts(at: Int)
+    }
+
+    /// For a batch. A transaction with more values is large: they are read part by part.
+    static let mostOfBatch = 8 << 20
+
+    private let db: Database
+    private let tables: RowTables
+    private let position: HistoryToken
+    private let wanted: WantedValues
+    private let excess: Excess
+    /// Those met so far, by entity: the schema is the same in all of the transaction.
+    private var known: [BinaryText: RowTable?] = [:]
+    private var rows: [BinaryText: RowValues.Rows] = [:]
+    private var bytes = 0
+
+    init(
+        _ db: Database, _ tables: RowTables, at position: HistoryToken, _ wanted: WantedValues, _ excess: Excess
+    ) {
+        self.db = db
+        self.tables = tables
+        self.position = position
+        self.wanted = wanted
+        self.excess = excess
+    }
+
+    var values: RowValues { RowValues(at: position, wanted, rows) }
+
+    /// - Parameter all: Also rows that were deleted, which may have come back.
+    /// - Returns: False where the limit was met.
+    mutating func read(_ changes: some Sequence<HistoryChange>, all: Bool = false) throws -> Bool {
+        for change in changes
+        where (all || change.operation != .delete) && wanted.includes(change.entity.name) {
+            try read(change.objectID, of: change.entity)
+            if case .ends(let most) = excess, bytes > most { return false }
+        }
+        return true
+    }
+
+    private mutating func read(_ object: ObjectID, of entity: Entity) throws {
+        let name = entity.name
+        if let integer = object.integer(in: entity) {
+            guard rows[name]?.integers[integer] == nil else { return }
+            let row = try row(of: object, name)
+            rows[name, default: RowValues.Rows()].integers[integer] = .some(row)
+        } else {
+            let text = object.keyText
+            guard rows[name]?.texts[text] == nil else { return }
+            let row = try row(of: object, name)
+            rows[name, default: RowValues.Rows()].texts[text] = .some(row)
+        }
+    }
+
+    private mutating func table(_ name: String) throws -> RowTable? {
+        if let table = known[name] { return table }
+        let table = try tables.table(name, db)
+        known[name] = .some(table)
+        return table
+    }
+
+    /// What a row takes beside its texts and blobs, about.
+    private static let rowOverhead = 64
+    private static let valueOverhead = 32
+
+    private mutating func row(of object: ObjectID, _ name: String) throws -> RowValues.Row? {
+        // A key of an older shape does not identify a row any more.
+        guard let table = try table(name), table.key.fits(object) else { return nil }
+        var row: RowValues.Row?
+        var used = bytes
+        _ = try table.read(object, db) { statement in
+            guard row == nil else { return }
+            var values: [HistoryValue] = []
+            values.reserveCapacity(table.columns.count)
+            var sizes: [Int: Int] = [:]
+            used += Self.rowOverhead
+            for column in 0..<table.columns.count {
+                var limit = wanted.maximumBytes
+                if case .cuts(let most) = excess { limit = min(limit, max(0, most - used)) }
+                let (value, size) = HistoryValue.prefix(statement, Int32(column), atMost: limit)
+                values.append(value)
+                if let size { sizes[column] = size }
+                used += Self.valueOverhead + value.byteCount
+            }
+            row = RowValues.Row(names: table.names, values: values, sizes: sizes)
+        }
+        bytes = used
+        return row
+    }
+}
+
+extension HistoryValue {
+    /// A column of a statement's row, and its full size where it is cut.
+    fileprivate static func prefix(_ statement: OpaquePointer, _ column: Int32, atMost limit: Int)
+        -> (HistoryValue, size: Int?)
+    {
+        switch sqlite3_column_type(statement, column) {
+        case SQLITE_TEXT:
+            guard let bytes = statement.textBytes(column), bytes.count > limit else { break }
+            return (HistoryValue(textOf: bytes.prefix(upTo: textEnd(bytes, limit))), bytes.count)
+        case SQLITE_BLOB:
+            // The bytes first: they may convert a zeroblob.
+            guard let start = sqlite3_column_blob(statement, column) else { break }
+            let bytes = UnsafeRawBufferPointer(
+                start: start, count: Int(sqlite3_column_bytes(statement, column)))
+            guard bytes.count > limit else { break }
+            return (.blob(Array(bytes.prefix(limit))), bytes.count)
+        default: break
+        }
+        return (HistoryValue(statement, column), nil)
+    }
+}
+
+/// The rows of changed objects, beside their changes.
+extension HistoryReader {
+    /// A batch with the rows of its objects, as of the end of the history: as many transactions as have no more than
+    /// fits into memory. One that has more by itself becomes a large one.
+    func adding(
+        _ wanted: WantedValues, to batch: HistoryBatch, _ db: Database, end: Int64,
+        after number: Int64, through last: Int64
+    ) throws -> HistoryBatch {
+        var reader = RowValueReader(
+            db, rowTables, at: HistoryToken(store: storeID, number: end), wanted,
+            .ends(at: RowValueReader.mostOfBatch))
+        var batch = batch
+        for (index, transaction) in batch.transactions.enumerated() {
+            if try reader.read(transaction.changes) { continue }
+            guard index > 0 else {
+                return try rows(db).outlinedBatch(after: number, through: last, partSize: partSize)
+            }
+            let end = batch.transactions[index - 1].number
+            batch = HistoryBatch(
+                transactions: Array(batch.transactions[..<index]), end: end, isLast: false,
+                fingerprint: try HistoryHeader(db, fingerprintAt: end).fingerprint)
+            break
+        }
+        batch.values = reader.values
+        return batch
+    }
+
+    /// The rows of a part of a large transaction.
+    ///
+    /// - Parameter all: Also those that the changes deleted.
+    func values(
+        _ wanted: WantedValues?, of changes: [HistoryChange], all: Bool = false, _ db: Database,
+        _ header: HistoryHeader
+    ) throws -> RowValues? {
+        guard let wanted else { return nil }
+        var reader = RowValueReader(
+            db, rowTables, at: HistoryToken(store: storeID, number: header.end), wanted,
+            .cuts(at: CallValues.mostBytes))
+        _ = try reader.read(changes, all: all)
+        return reader.values
+    }
+}

@@ -1,0 +1,240 @@
+internal import CSQLiteHistory
+public import GRDB
+internal import GRDBSQLite
+
+/// Opens connections to stores, each of which knows the history's functions.
+enum StoreConnection {
+    enum Mode: Sendable {
+        case read
+        case write
+    }
+
+    /// How long a connection waits for another's lock before `storeBusy`.
+    static let defaultTimeout: Duration = .seconds(5)
+
+    /// Opens an existing store. It never makes one.
+    static func open(
+        _ path: String, _ mode: Mode, timeout: Duration = defaultTimeout,
+        schemaCode: ConnectionHardening.SchemaCode = .isLeftAlone, work: WorkLimit? = nil
+    ) throws -> DatabaseQueue {
+        assertMayWait()
+        let file = try StorePath.resolve(path)
+        let hold = try SideFiles(of: file)?.prepare(for: mode, timeout: timeout)
+        defer { withExtendedLifetime(hold) {} }
+        let queue = try HistoryError.translating(path) {
+            var configuration = Configuration.ofStore
+            configuration.readonly = mode == .read
+            configuration.busyMode = LockWait.mode(timeout)
+            // It keeps what bounds its work for as long as it lives.
+            configuration.prepareDatabase { [work] db in
+                try db.installHistory()
+                try ConnectionHardening.apply(db, schemaCode, work)
+            }
+            return try rollingBack(path) { [configuration] in
+                let queue = try DatabaseQueue(
+                    path: PlainFile.uri(file, mayMake: false, isReadOnly: mode == .read),
+                    configuration: configuration)
+                // SQLite opens lazily; a file that is no database shows at the first look into it.
+                try queue.read { db in _ = try Int.fetchOne(db, sql: "PRAGMA schema_version") }
+                return queue
+            }
+        }
+        guard try StorePath.resolve(path) == file else {
+            try queue.end()
+            throw HistoryError(
+                .storeBusy, "The path \"\(path)\" led to another file while the store was opened.",
+                hint: "Try again.")
+        }
+        return queue
+    }
+
+    /// Opens an existing store for as long as a body runs.
+    static func withConnection<T>(
+        to path: String, _ mode: Mode, timeout: Duration = defaultTimeout,
+        schemaCode: ConnectionHardening.SchemaCode = .isLeftAlone, _ body: (DatabaseQueue) throws -> T
+    ) throws -> T {
+        let queue = try open(path, mode, timeout: timeout, schemaCode: schemaCode, work: WorkLimit())
+        return try HistoryError.translating(path) {
+            let result = Result { try body(queue) }
+            try queue.end()
+            return try result.get()
+        }
+    }
+
+    /// Reads; where a writer crashed in the middle of a transaction, a connection that may write
+    /// rolls back what it left (a hot journal, https://www.sqlite.org/lockingv3.html), and it is
+    /// read once more.
+    static func rollingBack<T>(_ path: String, _ read: () throws -> T) throws -> T {
+        do {
+            return try read()
+        } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_READONLY_ROLLBACK {
+            var configuration = Configuration()
+            configuration.prepareDatabase { db in try ConnectionHardening.apply(db, .isLeftAlone) }
+            let queue = try DatabaseQueue(
+                path: PlainFile.uri(try StorePath.resolve(path), mayMake: false), configuration: configuration)
+            try queue.read { db in _ = try Int.fetchOne(db, sql: "PRAGMA schema_version") }
+            try queue.end()
+            return try read()
+        }
+    }
+}
+
+extension Configuration {
+    /// Of a connection to a store, or to a copy of its rows.
+    static var ofStore: Configuration {
+        var configuration = Configuration()
+        // The store has kept them where it wanted to.
+        configuration.foreignKeysEnabled = false
+        // As SQLite's default has it: a schema may use them, and is read and written again in its own words.
+        configuration.acceptsDoubleQuotedStringLiterals = true
+        configuration.label = "historyd"
+        return configuration
+    }
+}
+
+extension DatabaseQueue {
+    /// As `read`, on a connection that can do nothing else: nothing is prepared, neither statements nor
+    /// the connection, for what is done with each commit of anybody.
+    func readInTransaction<T>(_ body: (Database) throws -> T) throws -> T {
+        assertMayWait()
+        return try unsafeRead { db in try db.inReadTransaction { try body(db) } }
+    }
+
+    /// The same for a transaction that writes.
+    func writeInTransaction<T>(_ body: (Database) throws -> T) throws -> T {
+        assertMayWait()
+        return try writeWithoutTransaction { db in try db.inTransaction("BEGIN IMMEDIATE") { try body(db) } }
+    }
+}
+
+extension Database {
+    /// Runs a body in a transaction of a connection that only reads.
+    func inReadTransaction<T>(_ body: () throws -> T) throws -> T { try inTransaction("BEGIN", body) }
+
+    fileprivate func inTransaction<T>(_ begin: String, _ body: () throws -> T) throws -> T {
+        do {
+            // Within the `do`: a progress handler can end the statement after the transaction has begun.
+            try step(begin)
+            let result = try body()
+            try step("COMMIT")
+            return result
+        } catch {
+            // SQLite may have rolled back by itself. The first error is the one to report; GRDB traps where a
+            // transaction is left open.
+            if isInsideTransaction { try? step("ROLLBACK") }
+            throw error
+        }
+    }
+
+    private func step(_ sql: String) throws {
+        let statement = try cachedStatement(sql: sql).sqliteStatement
+        defer { sqlite3_reset(statement) }
+        // SQLite calls a progress handler by the instructions of all runs of a statement. Counted from zero, the few
+        // instructions of this one never reach it.
+        sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_VM_STEP, 1)
+        let result = sqlite3_step(statement)
+        guard result == SQLITE_DONE else {
+            throw DatabaseError(resultCode: ResultCode(rawValue: result), message: lastErrorMessage, sql: sql)
+        }
+    }
+
+    /// Registers `history_author` and `history_token` on this connection, without loading a file.
+    ///
+    /// - Throws: `HistoryError` with `.sqlite`.
+    public func installHistory() throws {
+        let result = sqlite3_history_init(sqliteConnection, nil, nil)
+        if result != SQLITE_OK {
+            throw HistoryError(
+                .sqlite, "The history functions could not be installed (SQLite result \(result)).")
+        }
+    }
+
+    /// Declares the author of this connection's transactions from now on; nil for none.
+    ///
+    /// - Throws: `DatabaseError` if the name is empty, longer than 255 bytes or has control characters, or if
+    ///   the current transaction has recorded changes of another author.
+    public func declareAuthor(_ author: String?, context: String? = nil) throws {
+        _ = try Row.fetchOne(self, sql: "SELECT history_author(?, ?)", arguments: [author, context])
+    }
+}
+
+extension HistoryError {
+    /// Runs a body and says what its SQLite errors mean for the store at a path.
+    ///
+    /// - Parameter remedy: What to do about a damaged history.
+    static func translating<T>(
+        _ path: String, remedy: String = "Restore the store, or untrack and track it.", _ body: () throws -> T
+    ) throws -> T {
+        do {
+            return try body()
+        } catch let error as DatabaseError {
+            throw HistoryError(error, path: path)
+        } catch let error as UnexpectedValue {
+            throw damaged(path, error.message, remedy, error)
+        } catch let error as RowDecodingError {
+            throw damaged(path, "a value has a wrong type", remedy, error)
+        }
+    }
+
+    private static func damaged(_ path: String, _ what: String, _ remedy: String, _ cause: any Error)
+        -> HistoryError
+    {
+        HistoryError(
+            .storeCorrupt, "The history of the store \"\(path)\" is damaged: \(what).", hint: remedy,
+            cause: cause)
+    }
+
+    init(_ error: DatabaseError, path: String) {
+        let said = error.message ?? "SQLite result \(error.extendedResultCode.rawValue)"
+        switch error.resultCode {
+        case _ where error.extendedResultCode.rawValue == HISTORY_IOERR_MAPPING_LOST:
+            self.init(
+                .storeInterrupted,
+                "The file \"\(path)-shm\" was made shorter by another process while the store was in use.",
+                hint: "The store is opened again. Only SQLite may write that file.", cause: error)
+        case .SQLITE_NOTADB:
+            self.init(
+                .storeCorrupt, "\"\(path)\" is not an SQLite database.", hint: "Check the path.", cause: error)
+        case .SQLITE_CORRUPT:
+            self.init(
+                .storeCorrupt, "The store \"\(path)\" is damaged: \(said).",
+                hint: "`PRAGMA integrity_check` tells more; restore a backup.", cause: error)
+        case .SQLITE_TOOBIG:
+            self.init(
+                .storeCorrupt, "The store \"\(path)\" holds a value that is too large to be read: \(said).",
+                hint: "Restore the store, or untrack and track it.", cause: error)
+        case .SQLITE_FULL:
+            self.init(
+                .storeFull, "The store \"\(path)\" cannot be written: its file system is full.",
+                hint: "Free space, and try again.", cause: error)
+        case .SQLITE_BUSY, .SQLITE_LOCKED:
+            self.init(
+                .storeBusy, "The store \"\(path)\" is locked by another process.",
+                hint: "Try again.", cause: error)
+        case .SQLITE_CANTOPEN where DescriptorLimit.isReached:
+            self = .tooManyFiles("The store \"\(path)\" cannot be used", cause: error)
+        case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_READONLY, .SQLITE_AUTH:
+            self.init(
+                .storeUnreadable, "The store \"\(path)\" cannot be used: \(said).",
+                hint: AccessAdvice(path)?.text()
+                    ?? "Check the permissions of the file, its -wal and -shm, and its folder.", cause: error)
+        default:
+            self.init(.sqlite, "SQLite reports for \"\(path)\": \(said).", cause: error)
+        }
+    }
+}
+
+extension DatabaseQueue {
+    /// A transaction whose result is the body's.
+    func inTransaction<T>(_ kind: Database.TransactionKind, _ body: (Database) throws -> T) throws -> T {
+        var result: T?
+        try writeWithoutTransaction { db in
+            try db.inTransaction(kind) {
+                result = try body(db)
+                return .commit
+            }
+        }
+        guard let result else { throw HistoryError(.sqlite, "A transaction ended without a result.") }
+        return result
+    }
+}

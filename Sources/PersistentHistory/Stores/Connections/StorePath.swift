@@ -1,0 +1,114 @@
+internal import CSQLiteHistory
+import Glibc
+
+/// Where a store's path leads, and whether to go there.
+///
+/// A path may lead through links: an administrator's, or those of the store's owner. But the owner of a folder
+/// on the way could lay a link to a file of somebody else, which a daemon with more rights would then change and
+/// copy. So each link must belong to root, to this process's user, or to the owner of the file that it leads to
+/// (the rule of `fs.protected_symlinks`, proc(5)).
+package enum StorePath {
+    /// The real path of a store, in which no link is left.
+    ///
+    /// - Throws: `HistoryError` with `.storeMissing`, `.storeUnreadable` or `.storeCorrupt`.
+    static func resolve(_ path: String) throws(HistoryError) -> String {
+        let trail = PathTrail(following: absolute(path) ?? "/" + path)
+        guard let last = trail.lookups.last else { throw unusable(path, errno: ENOENT) }
+        guard case .file = last.found else {
+            if case .nothing(let number) = last.found, number != 0, number != EISDIR {
+                throw unusable(path, errno: number)
+            }
+            throw HistoryError(
+                .storeCorrupt, "\"\(path)\" is not a file.", hint: "A store is an SQLite database file.")
+        }
+        guard let owner = owner(of: last.path) else { throw unusable(path, errno: errno) }
+        for lookup in trail.lookups {
+            guard case .link = lookup.found else { continue }
+            guard let linkOwner = self.owner(of: lookup.path) else { throw unusable(path, errno: errno) }
+            guard [0, geteuid(), owner].contains(linkOwner) else {
+                throw HistoryError(
+                    .storeUnreadable,
+                    "The store \"\(path)\" is not opened: the link \"\(lookup.path)\" of user \(linkOwner) leads to a file of user \(owner).",
+                    hint: "Configure the file's own path, or let root or the file's owner create the link.")
+            }
+        }
+        return last.path
+    }
+
+    /// The path without links where it leads to a file, else as it is from the root on.
+    static func real(_ path: String) -> String { withoutLinks(path) ?? absolute(path) ?? "/" + path }
+
+    /// The path without links; nil with `errno` where it leads to nothing.
+    static func withoutLinks(_ path: String) -> String? {
+        guard let resolved = realpath(path, nil) else { return nil }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
+
+    /// The path from the root on; nil where the current folder is not there any more, see `errno`.
+    static func absolute(_ path: String) -> String? {
+        if path.utf8.first == UInt8(ascii: "/") { return path }
+        guard let folder = getcwd(nil, 0) else { return nil }
+        defer { free(folder) }
+        return PathTrail.join(String(cString: folder), path)
+    }
+
+    /// Of a file or a link.
+    private static func owner(of path: String) -> uid_t? {
+        var status = stat()
+        return lstat(path, &status) == 0 ? status.st_uid : nil
+    }
+
+    private static func unusable(_ path: String, errno number: Int32) -> HistoryError {
+        let isMissing = number == ENOENT || number == ENOTDIR
+        var advice = AccessAdvice(path)
+        // No right brings a store that is not there; but a sandbox may hide it.
+        if isMissing { if case .showHome = advice {} else { advice = nil } }
+        return HistoryError(
+            isMissing ? .storeMissing : .storeUnreadable,
+            "The store \"\(path)\" cannot be opened: \(String(cString: strerror(number))).",
+            hint: advice?.text() ?? "Check the path and the permissions of its folders.")
+    }
+}
+
+/// A database file by the name that it is given: what the daemon makes or replaces is never reached through a link.
+enum PlainFile {
+    /// The name under which SQLite opens a file without following a link (https://www.sqlite.org/uri.html).
+    ///
+    /// - Parameter mayMake: Whether it is made where it is missing.
+    static func uri(_ path: String, mayMake: Bool, isReadOnly: Bool = false) -> String {
+        guard let vfs = history_plain_vfs(), path.hasPrefix("/") else { return path }
+        return uri(path, vfs: String(cString: vfs), mode: isReadOnly ? "ro" : mayMake ? "rwc" : "rw")
+    }
+
+    /// The same by another VFS.
+    static func uri(_ path: String, vfs: String, mode: String = "ro") -> String {
+        var escaped: [UInt8] = []
+        for byte in path.utf8 {
+            switch byte {
+            case UInt8(ascii: "?"): escaped += "%3f".utf8
+            case UInt8(ascii: "#"): escaped += "%23".utf8
+            case UInt8(ascii: "%"): escaped += "%25".utf8
+            default: escaped.append(byte)
+            }
+        }
+        return "file:\(String(decoding: escaped, as: UTF8.self))?vfs=\(vfs)&mode=\(mode)"
+    }
+
+    /// Checks what is at the path of a file of the daemon: nothing, or a file that it may replace.
+    ///
+    /// - Returns: What is wrong; nil if nothing is.
+    static func problem(at path: String) -> String? {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { return nil }
+        switch status.st_mode & S_IFMT {
+        case S_IFREG: break
+        case S_IFLNK: return "it is a symbolic link"
+        default: return "it is not a file"
+        }
+        var folder = stat()
+        let owners = stat(PathNames.parent(of: path), &folder) == 0 ? [geteuid(), folder.st_uid] : [geteuid()]
+        if !owners.contains(status.st_uid) { return "the file there belongs to user \(status.st_uid)" }
+        return status.st_nlink > 1 ? "the file there has other names (hard links)" : nil
+    }
+}

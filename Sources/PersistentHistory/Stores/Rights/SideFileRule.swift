@@ -1,0 +1,241 @@
+internal import Glibc
+
+/// Decides whether this process may let SQLite make a store's `-wal`, `-shm` or `-journal`.
+///
+/// SQLite gives these files the permission bits of the store. Their owner is the process that makes them and
+/// their group that of the process, or of the folder where that has the set-group-ID bit; only as root SQLite
+/// gives them to the store's owner (`findCreateFileMode` and `robustFchown` in os_unix.c). A daemon that opens
+/// an application's store first can thereby lock the application out of it. The rule here: everyone who may
+/// read or write the store may do the same with the files beside it.
+struct SideFileRule: Sendable {
+    /// The folder of the store.
+    struct Folder: Sendable, Equatable {
+        var group: UInt32
+        var hasSetGroupID: Bool
+        /// The default access control list: new files get it.
+        var defaults: AccessList?
+        /// Whether the file system has access control lists.
+        var keepsLists: Bool
+        /// Whether this process may make files here.
+        var isWritable: Bool
+    }
+
+    struct Process: Sendable, Equatable {
+        var user: UInt32
+        var group: UInt32
+        /// All groups, with `group`.
+        var groups: Set<UInt32>
+    }
+
+    enum Decision: Sendable, Equatable {
+        /// It is right, or would be if SQLite made it now, or cannot be made by this process at all.
+        case open
+        /// It has to be made before SQLite does it, with these rights.
+        case make(FileRights)
+        /// It is there and this process's own: it has to be given these rights.
+        case mend(FileRights)
+        /// A user that needs it cannot, or could not, access it.
+        case wait(Obstacle)
+    }
+
+    struct Obstacle: Sendable, Equatable {
+        let lockedOut: FileRights.Principal
+        /// What the file is or would be like.
+        let rights: FileRights
+        let isThere: Bool
+        /// What removes the obstacle, all steps together; empty if nothing that is known of does.
+        let remedy: [Remedy]
+    }
+
+    enum Remedy: Sendable, Hashable {
+        /// The store's group may write the store.
+        case letGroupWrite
+        /// A user gets an entry in the store's access control list.
+        case letUserWrite(UInt32)
+        /// This process's user joins the store's group.
+        case joinGroup(UInt32)
+        /// The file gets the owner, the group and the mode of the store.
+        case giveBack
+        /// New files in the folder get the store's group.
+        case inheritGroup
+    }
+
+    var store: FileRights
+    var folder: Folder
+    var process: Process
+    /// The groups of the store's owner.
+    var ownerGroups: Set<UInt32>
+
+    /// - Parameters:
+    ///   - file: The rights of the file as it is there; nil if it is not.
+    ///   - mayPrepare: Whether it can be made before SQLite makes it, which does not hold for a file that comes
+    ///     and goes with each transaction.
+    func decision(for file: FileRights?, mayPrepare: Bool = true) -> Decision {
+        let decision = decisionWithoutRemedy(for: file, mayPrepare)
+        guard case .wait(let obstacle) = decision else { return decision }
+        return .wait(
+            Obstacle(
+                lockedOut: obstacle.lockedOut, rights: obstacle.rights, isThere: obstacle.isThere,
+                remedy: remedy(for: file, mayPrepare)))
+    }
+
+    private func decisionWithoutRemedy(for file: FileRights?, _ mayPrepare: Bool) -> Decision {
+        // A file that does not exist and cannot be created locks no user out.
+        if file == nil, !folder.isWritable { return .open }
+        let found = file ?? madeBySQLite
+        guard let lockedOut = lockedOut(of: found) else { return .open }
+        if mayPrepare, file == nil || found.owner == process.user {
+            for rights in possibilities where self.lockedOut(of: rights) == nil {
+                return file == nil ? .make(rights) : .mend(rights)
+            }
+        }
+        return .wait(Obstacle(lockedOut: lockedOut, rights: found, isThere: file != nil, remedy: []))
+    }
+
+    /// The first that may do more with the store than with the file.
+    private func lockedOut(of file: FileRights) -> FileRights.Principal? {
+        // Users that only the file names may be others to the store.
+        let others = file.principals.map { principal in
+            (principal: principal, permissions: store.permissions(of: principal))
+        }
+        return (store.grantees(ownerGroups: ownerGroups) + others).first { principal, permissions in
+            if case .user(process.user, _) = principal { return false }
+            return !file.grants(permissions, to: principal)
+        }?.principal
+    }
+
+    private var isRoot: Bool { process.user == 0 }
+
+    /// What SQLite makes in this process.
+    var madeBySQLite: FileRights {
+        let group = folder.hasSetGroupID ? folder.group : process.group
+        return FileRights(
+            owner: isRoot ? store.owner : process.user, group: isRoot ? store.group : group, mode: store.mode,
+            list: folder.defaults)
+    }
+
+    // MARK: What this process can make
+
+    /// From the plainest on. The mode is always the store's: SQLite sets it again on files that are empty.
+    private var possibilities: [FileRights] {
+        var plain = madeBySQLite
+        plain.list = nil
+        if mayGive(store.group) { plain.group = store.group }
+        guard folder.keepsLists else { return store.list == nil ? [plain] : [] }
+        var detailed = plain
+        var list = store.list ?? AccessList(ownGroup: store.groupPermissions)
+        if detailed.owner != store.owner { list.users[store.owner] = store.ownerPermissions }
+        list.users[detailed.owner] = nil
+        if detailed.group != store.group {
+            list.groups[store.group] = store.groupPermissions
+            list.ownGroup = list.groups.removeValue(forKey: detailed.group) ?? store.otherPermissions
+        }
+        detailed.list = list
+        return store.list == nil ? [plain, detailed] : [detailed]
+    }
+
+    private func mayGive(_ group: UInt32) -> Bool {
+        isRoot || process.groups.contains(group) || folder.hasSetGroupID && folder.group == group
+    }
+
+    // MARK: What an administrator can do
+
+    /// The first of some remedies after which there is no obstacle any more.
+    private func remedy(for file: FileRights?, _ mayPrepare: Bool) -> [Remedy] {
+        let letWrite: Remedy =
+            process.groups.contains(store.group) ? .letGroupWrite : .letUserWrite(process.user)
+        let join = Remedy.joinGroup(store.group)
+        let attempts: [[Remedy]] =
+            file != nil
+            ? [[.giveBack], [.giveBack, letWrite]]
+            : [
+                [.inheritGroup], [letWrite], [letWrite, .inheritGroup], [join], [join, .letGroupWrite],
+                [join, .letGroupWrite, .inheritGroup], [.letUserWrite(process.user)],
+            ]
+        return attempts.first { attempt in
+            // Root's group may do more than use a store.
+            if store.group == 0, attempt.contains(join) { return false }
+            var (rule, file) = (self, file)
+            for step in attempt { rule.take(step, &file) }
+            if case .wait = rule.decisionWithoutRemedy(for: file, mayPrepare) { return false }
+            return true
+        } ?? []
+    }
+
+    private mutating func take(_ step: Remedy, _ file: inout FileRights?) {
+        switch step {
+        case .letGroupWrite:
+            // Where there is a list, chmod(1) changes its mask.
+            store.mode |= 0o060
+        case .letUserWrite(let user):
+            guard folder.keepsLists else { return }
+            var list = store.list ?? AccessList(ownGroup: store.groupPermissions)
+            list.users[user] = [.read, .write]
+            store.list = list
+            // As setfacl does it: the mask becomes the union of all that it applies to.
+            let union = list.users.values.reduce(list.ownGroup) { $0.union($1) }
+            let mask = list.groups.values.reduce(union) { $0.union($1) }
+            store.mode = store.mode & 0o707 | UInt32(mask.rawValue) << 3
+        case .joinGroup(let group): process.groups.insert(group)
+        case .inheritGroup: (folder.hasSetGroupID, folder.group) = (true, store.group)
+        case .giveBack:
+            file = FileRights(owner: store.owner, group: store.group, mode: store.mode, list: store.list)
+        }
+    }
+}
+
+/// What an operator reads.
+extension HistoryError {
+    init(_ obstacle: SideFileRule.Obstacle, _ store: String, _ kind: SideFiles.Kind) {
+        let owner = Accounts.name(ofUser: obstacle.rights.owner)
+        let group = Accounts.name(ofGroup: obstacle.rights.group)
+        let mode = String(obstacle.rights.mode, radix: 8)
+        let rights = "\(owner):\(group) with mode \(mode)\(obstacle.rights.list == nil ? "" : "+")"
+        let message =
+            obstacle.isThere
+            ? "The file \"\(store)\(kind.rawValue)\" locks \(obstacle.lockedOut) out of the store: it is \(rights)."
+            : "Opening the store \"\(store)\" would lock \(obstacle.lockedOut) out of it: its \(kind.rawValue) would be \(rights)."
+        let steps = obstacle.remedy.map { $0.text(store: store) }
+        let folder = PathNames.parent(of: store)
+        let hint =
+            obstacle.remedy.contains(.inheritGroup) && AccessAdvice.holdsMore(folder)
+            ? AccessAdvice.moveStore(folder: folder).text()
+            : steps.isEmpty
+                ? "Put both into one group that may write the store and its folder."
+                : "As root: \(steps.joined(separator: " && "))"
+        self.init(.wouldLockOut, message, hint: hint)
+    }
+}
+
+extension FileRights.Principal: CustomStringConvertible {
+    var description: String {
+        switch self {
+        case .user(let user, _): "user \"\(Accounts.name(ofUser: user))\""
+        case .group(let group): "group \"\(Accounts.name(ofGroup: group))\""
+        case .others: "other users"
+        }
+    }
+}
+
+extension SideFileRule.Remedy {
+    /// The command that does it.
+    func text(store: String) -> String {
+        let quoted = ShellText.quote(store)
+        switch self {
+        case .letGroupWrite: return "chmod g+rw \(quoted)"
+        case .letUserWrite(let user): return "setfacl -m u:\(Accounts.name(ofUser: user)):rw \(quoted)"
+        case .joinGroup(let group):
+            let user = Accounts.name(ofUser: geteuid())
+            return "usermod -aG \(Accounts.name(ofGroup: group)) \(user) && systemctl restart historyd"
+        case .giveBack:
+            let files = SideFiles.Kind.allCases.map { store + $0.rawValue }.filter { FileRights(of: $0) != nil }
+                .map(ShellText.quote).joined(separator: " ")
+            let plain = "chown -h --reference=\(quoted) \(files) && chmod --reference=\(quoted) \(files)"
+            return FileRights(of: store)?.list == nil
+                ? plain : "\(plain) && getfacl -p \(quoted) | setfacl --set-file=- \(files)"
+        case .inheritGroup:
+            let folder = ShellText.quote(PathNames.parent(of: store))
+            return "chgrp --reference=\(quoted) \(folder) && chmod g+s \(folder)"
+        }
+    }
+}

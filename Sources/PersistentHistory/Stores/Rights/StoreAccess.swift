@@ -1,0 +1,142 @@
+internal import Glibc
+
+/// What stands in the way of a store that is to be served, as this process's user sees it.
+package enum StoreAccess {
+    /// Looks, and changes nothing.
+    ///
+    /// - Parameters:
+    ///   - path: The store, which need not exist.
+    ///   - isPolled: Whether it is served without inotify.
+    /// - Returns: Sentences for an operator; none if it can be served, or is not there.
+    package static func problems(of path: String, isPolled: Bool) -> [String] {
+        var problems: [String] = []
+        if !isPolled {
+            do throws(ObserverError) {
+                _ = try StoreObserver().watch(path)
+            } catch {
+                problems.append("\(error)")
+            }
+        }
+        if let problem = SideFiles(of: path)?.problem { problems.append("\(problem)") }
+        if let advice = AccessAdvice(path) {
+            problems.append("The store \"\(path)\" cannot be used by this user. \(advice.text())")
+        }
+        return problems
+    }
+
+    /// What of a store is not there, its file or its folder: `file "…"`; nil where it is.
+    package static func missing(_ path: String) -> String? {
+        guard access(path, F_OK) != 0, errno == ENOENT else { return nil }
+        let folder = PathNames.parent(of: path)
+        return access(folder, F_OK) == 0 ? "file \"\(path)\"" : "folder \"\(folder)\""
+    }
+
+    /// What stands in the way of a replica, which need not be there.
+    package static func problems(ofReplica path: String, _ readers: ReplicaAccess?) -> [String] {
+        var problems: [String] = []
+        let folder = PathNames.parent(of: path)
+        let advice = AccessAdvice(path)
+        var file = stat()
+        if case .showHome = advice {
+            problems.append("The replica \"\(path)\" cannot be made. \(advice?.text() ?? "")")
+        } else if access(folder, F_OK) != 0, errno == ENOENT {
+            problems.append(
+                "There is no folder \"\(folder)\" for the replica, or the sandbox hides it. As root: install -d -o \(Accounts.name(ofUser: geteuid())) \(ShellText.quote(folder))"
+            )
+        } else if stat(path, &file) == 0, file.st_uid != geteuid(), geteuid() != 0 {
+            let files = ["", "-wal", "-shm"].map { ShellText.quote(path + $0) }.joined(separator: " ")
+            problems.append(
+                "The replica \"\(path)\" belongs to \(Accounts.name(ofUser: file.st_uid)), and must belong to this user, who makes it. As root: rm -f \(files)"
+            )
+        } else if let advice {
+            problems.append("The replica \"\(path)\" cannot be written by this user. \(advice.text())")
+        }
+        guard let readers else { return problems }
+        var group: UInt32?
+        if let name = readers.group {
+            group = Accounts.group(named: name)
+            if group == nil { problems.append("There is no group \"\(name)\" for the replica \"\(path)\".") }
+        }
+        var status = stat()
+        guard stat(folder, &status) == 0, status.st_mode & S_IXOTH == 0 else { return problems }
+        // Its readers must get to it.
+        if status.st_gid != group || status.st_mode & S_IXGRP == 0 {
+            problems.append(
+                "Readers of the replica \"\(path)\" may not pass its folder. As root: chmod o+x \(ShellText.quote(folder))"
+            )
+        }
+        return problems
+    }
+}
+
+/// Users and groups by name and number, as the system's databases have them.
+package enum Accounts {
+    /// `app`, or the number where no name is known.
+    package static func name(ofUser user: UInt32) -> String {
+        lookUp(passwd()) { entry, buffer, count, result in
+            getpwuid_r(user, entry, buffer, count, result)
+        } read: {
+            $0.pw_name.map { String(cString: $0) }
+        } ?? String(user)
+    }
+
+    static func name(ofGroup group: UInt32) -> String {
+        lookUp(Glibc.group()) { entry, buffer, count, result in
+            getgrgid_r(group, entry, buffer, count, result)
+        } read: {
+            $0.gr_name.map { String(cString: $0) }
+        } ?? String(group)
+    }
+
+    /// A group by its name, or by its number in digits.
+    static func group(named name: String) -> UInt32? {
+        lookUp(Glibc.group()) { entry, buffer, count, result in
+            getgrnam_r(name, entry, buffer, count, result)
+        } read: {
+            $0.gr_gid
+        } ?? UInt32(name)
+    }
+
+    /// The groups that a user is in.
+    ///
+    /// - Parameter likely: The group of a file of the user. It counts where nothing is known of the user, as in
+    ///   a container whose users are another's.
+    static func groups(ofUser user: UInt32, likely: UInt32) -> Set<UInt32> {
+        let account = lookUp(passwd()) { entry, buffer, count, result in
+            getpwuid_r(user, entry, buffer, count, result)
+        } read: {
+            (name: $0.pw_name.map { String(cString: $0) } ?? "", group: $0.pw_gid)
+        }
+        guard let account else { return [likely] }
+        var groups = [gid_t](repeating: 0, count: 64)
+        for _ in 0..<2 {
+            var count = Int32(groups.count)
+            if getgrouplist(account.name, account.group, &groups, &count) >= 0 {
+                return Set(groups.prefix(Int(count)))
+            }
+            groups = [gid_t](repeating: 0, count: Int(count))
+        }
+        return [account.group]
+    }
+
+    // MARK: Asking
+
+    /// - Parameter empty: What the answer is put into.
+    private static func lookUp<Entry, T>(
+        _ empty: Entry,
+        _ ask: (
+            UnsafeMutablePointer<Entry>, UnsafeMutablePointer<CChar>, Int,
+            UnsafeMutablePointer<UnsafeMutablePointer<Entry>?>
+        ) -> Int32, read: (Entry) -> T?
+    ) -> T? {
+        var entry = empty
+        var result: UnsafeMutablePointer<Entry>?
+        // Again with more room where there was too little: a group may have many members.
+        for size in [1 << 12, 1 << 16, 1 << 20] {
+            let buffer = UnsafeMutablePointer<CChar>.allocate(capacity: size)
+            defer { buffer.deallocate() }
+            if ask(&entry, buffer, size, &result) != ERANGE { return result.flatMap { read($0.pointee) } }
+        }
+        return nil
+    }
+}

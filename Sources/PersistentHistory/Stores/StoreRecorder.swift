@@ -1,0 +1,77 @@
+import GRDB
+import GRDBSQLite
+
+/// Who records the history of a store's file: historyd, Core Data, or nobody yet; and whether the file is a mirror,
+/// which is recorded at its source.
+enum StoreRecorder {
+    /// historyd may record in a store that Core Data writes; then that history counts.
+    static func source(of db: Database) throws -> Entity.Source? {
+        if try RecordingFormat.isThere(db) { return .recorded }
+        return try hasCoreDataHistory(db) ? .coreData : nil
+    }
+
+    /// Whether a database has Core Data's history.
+    static func hasCoreDataHistory(_ db: Database) throws -> Bool {
+        try ["ATRANSACTION", "ACHANGE"].allSatisfy { try isTable(db, $0) }
+    }
+
+    /// Whether Core Data writes a database, with or without a history.
+    static func isCoreData(_ db: Database) throws -> Bool {
+        try ["Z_METADATA", "Z_PRIMARYKEY"].allSatisfy { try isTable(db, $0) }
+    }
+
+    /// Whether a name is that of a table: a view or a virtual table could do anything.
+    static func isTable(_ db: Database, _ name: String) throws -> Bool {
+        try Row.fetchOne(
+            db,
+            sql: """
+                SELECT 1 FROM sqlite_master
+                WHERE type = 'table' AND name = ? AND rootpage > 0 AND sql NOT LIKE 'CREATE VIRTUAL%'
+                """, arguments: [name]) != nil
+    }
+
+    /// Whether a store is a mirror.
+    static func isMirror(_ db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db, sql: "SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = 'historyd_mirror'")
+            ?? false
+    }
+
+    // MARK: Of a file
+
+    /// Refuses to change a store whose history Core Data records, before anything is opened that may leave a file
+    /// beside it.
+    ///
+    /// - Throws: `HistoryError` with `.onlyRead`.
+    static func requireRecordable(_ path: String) throws {
+        // Any other trouble shows when the store is opened.
+        guard let connection = try? UntouchedConnection(path: path, timeout: .zero) else { return }
+        let source = try? connection.read { db in try Self.source(of: db) }
+        try connection.close()
+        if source == .coreData { throw HistoryError.onlyRead(path) }
+    }
+
+    /// Of a store that cannot be read as it is, by what its file alone says.
+    static func isCoreDataByItself(_ path: String) -> Bool {
+        (try? UntouchedConnection.peek(path) { db in try source(of: db) == .coreData }) ?? false
+    }
+}
+
+extension HistoryError {
+    static func notTracked(_ path: String) -> HistoryError {
+        HistoryError(
+            .notTracked, "The store \"\(path)\" is not tracked.",
+            hint: "Track it with `historyctl track STORE ENTITY…`.")
+    }
+
+    static func notTracked(_ db: Database) -> HistoryError {
+        notTracked(sqlite3_db_filename(db.sqliteConnection, "main").map { String(cString: $0) } ?? "")
+    }
+}
+
+extension HistoryError {
+    /// What would change a mirror's recording.
+    static let isMirror = HistoryError(
+        .isMirror, "The store is a mirror: it is recorded at its source.",
+        hint: "Track the source. A daemon serves a mirror with \"mirror\": true.")
+}
