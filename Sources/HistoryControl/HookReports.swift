@@ -20,6 +20,11 @@ package struct HookReport: Codable, Sendable, Hashable {
     package var store: String?
     package var consumer: String?
     package var before: String?
+    /// Whether an observer is called once for each batch.
+    package var batch: Bool?
+    /// For an observer that has them.
+    package var properties: [String]?
+    package var `where`: String?
     package var origin: Origin
     /// Since the daemon began, or the hook was added: calls that succeeded, attempts that failed.
     package var calls: Int

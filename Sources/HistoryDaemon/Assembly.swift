@@ -37,11 +37,15 @@ extension ServedStore {
                 case .replica(let path, let access):
                     consumer.contexts.append(
                         ReplicaContext(name: context.name, path: path, entities: entities, access: access))
-                case .feed(let window, let maximumValueBytes):
+                case .feed(let window, let maximumValueBytes, let properties, let condition):
                     consumer.feeds.append(
                         FeedContext(
-                            name: context.name, entities: entities, window: window,
-                            maximumValueBytes: maximumValueBytes))
+                            name: context.name,
+                            filter: ChangeFilter(
+                                entities: entities, properties: properties.map { Set(names: $0) },
+                                condition: context.entities?.first.flatMap { entity in
+                                    condition.map { RowCondition(entity: entity, $0) }
+                                }), window: window, maximumValueBytes: maximumValueBytes))
                 case .plugin(let plugin):
                     consumer.pluginContexts.append(
                         PluginContext(

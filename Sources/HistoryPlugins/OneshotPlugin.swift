@@ -39,6 +39,10 @@ package final class OneshotPlugin: HookEndpoint {
     package func finishCalls() { isFinishing.withLock { $0 = true } }
 
     package func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult {
+        if call.groups != nil {
+            _ = try await run(call.method, call.header, keeping: 0) { call.write(to: &$0) }
+            return .goOn
+        }
         let printed = try await run(.merge, call.header, keeping: Self.maximumResult) { call.write(to: &$0) }
         return try MergeResult(printed: printed, by: call.header.hook)
     }

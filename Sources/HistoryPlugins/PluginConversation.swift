@@ -95,6 +95,8 @@ import PersistentHistory
         case (.methodUnknown, .hook(.expired, _)): break
         case (.refused(let message), _), (.methodUnknown(let message), _):
             throw HookFailure(.refused, "\(plugin.title) answered with an error: \(message.excerptAsSentence)")
+        // Whatever an observer answers that is no error will do.
+        case (_, .hook(.merge(let call), _)) where call.groups != nil: result = .goOn
         case (_, .hook(.merge(let call), _)): result = try MergeResult(outcome, from: call.header.hook)
         default: break
         }

@@ -233,7 +233,7 @@ extension HookRequest {
         switch self {
         case .observe(let calls):
             CallJSON.writeRequest(id, .observe, to: &json) { calls[index].write(to: &$0) }
-        case .merge(let call): CallJSON.writeRequest(id, .merge, to: &json) { call.write(to: &$0) }
+        case .merge(let call): CallJSON.writeRequest(id, call.method, to: &json) { call.write(to: &$0) }
         case .expired(let call): CallJSON.writeRequest(id, .expired, to: &json) { call.write(to: &$0) }
         }
     }

@@ -89,6 +89,21 @@ let configurationCorpus: [CorpusCase] = [
             "{\"name\": \"a\", \"kind\": \"feed\", \"values\": true}, {\"name\": \"b\", \"kind\": \"feed\", \"values\": true, \"maximumValueBytes\": 33554432}, {\"name\": \"c\", \"kind\": \"feed\", \"values\": false}"
         )),
     .good(
+        "a feed of some changes",
+        contexts(
+            "{\"name\": \"a\", \"kind\": \"feed\", \"entities\": [\"item\"], \"properties\": [\"n\"], \"where\": \"n > 5\"}"
+        )),
+    .bad(
+        "a feed of columns of no entity",
+        contexts("{\"name\": \"v\", \"kind\": \"feed\", \"properties\": [\"n\"]}"),
+        "2:31: \(context0).properties: the columns of one entity are meant: name it by \"entities\" with one name"
+    ),
+    .bad(
+        "a feed of rows of two entities",
+        contexts(
+            "{\"name\": \"v\", \"kind\": \"feed\", \"where\": \"1\", \"entities\": [\"item\", \"person\"]}"),
+        "2:31: \(context0).where: the columns of one entity are meant: name it by \"entities\" with one name"),
+    .good(
         "contexts of plugins",
         contexts(
             "{\"name\": \"a\", \"kind\": \"plugin\", \"plugin\": \"p\"}, {\"name\": \"b\", \"kind\": \"plugin\", \"plugin\": \"p\", \"entities\": [\"item\"]}"
@@ -500,7 +515,7 @@ private let commandExpected = "a list of a program's path and its arguments"
 private let plainName = "a name of letters, digits, \".\", \"_\" and \"-\""
 private let hook0 = "plugins[0].hooks[0]"
 private let hookKeys =
-    "Allowed: name, kind, entity, operation, store, consumer, before, values, maximumValueBytes"
+    "Allowed: name, kind, entity, operation, store, consumer, before, calls, properties, where, values, maximumValueBytes"
 private let operations = "\"insert\", \"update\" or \"delete\""
 private let observersOnly = "only an observer has it; a merge hook is called for the whole batch"
 
@@ -678,6 +693,28 @@ let manifestCorpus: [CorpusCase] = [
     .bad(
         "observer before", observer("\"before\": \"p/x\""),
         "2:35: \(hook0).before: only a merge hook has it; observers are called in the order of the manifests"),
+    .good(
+        "only some columns",
+        observer("\"entity\": \"t\", \"properties\": [\"a\", \"b\"], \"calls\": \"transaction\"")),
+    .good(
+        "only some rows, at once",
+        observer("\"entity\": \"t\", \"where\": \"a = 'x' AND b > 5\", \"calls\": \"batch\"")),
+    .bad(
+        "columns of every entity", observer("\"entity\": \"*\", \"properties\": [\"a\"]"),
+        "2:50: \(hook0).properties: the columns of one entity are meant: name it by \"entity\""),
+    .bad(
+        "columns of inserts", observer("\"entity\": \"t\", \"operation\": \"insert\", \"properties\": [\"a\"]"),
+        "2:73: \(hook0).properties: only an update changes columns, and the hook is not called for updates"),
+    .badBeyondSchema(
+        "two expressions", observer("\"entity\": \"t\", \"where\": \"1) OR (2\""),
+        "2:59: \(hook0).where: expected an SQL expression over the columns of a row, such as \"status = 'paid'\": it is more than one expression"
+    ),
+    .bad(
+        "calls for what there is not", observer("\"calls\": \"minute\""),
+        "2:44: \(hook0).calls: expected \"transaction\" or \"batch\", found \"minute\""),
+    .bad(
+        "a merge hook of some rows", merge("\"where\": \"1\""),
+        "2:32: \(hook0).where: only an observer has it; a merge hook is called for the whole batch"),
     .bad(
         "cut without values", observer("\"values\": false, \"maximumValueBytes\": \"1MiB\""),
         "2:52: \(hook0).maximumValueBytes: only with \"values\": true; else there is nothing to cut"),

@@ -32,7 +32,7 @@ import Testing
         let state = try StateDatabase(
             folder: store.folder.path, store: reader.storeID, clock: store.clock.clock, idle: idle)
         try state.cursors.save(Self.place(0), of: "Main")
-        idle.add("Main", at: 0, until: ["t"], hooks: 0)
+        idle.add("Main", at: 0, until: HookInterests(entities: ["t"]), hooks: 0)
         for (number, hooks) in [(1, 0), (2, nil)] as [(Int64, Int?)] {
             try store.write("A", "INSERT INTO u VALUES (\(number), 0)")
             let batch = try reader.batch(after: number - 1)
@@ -124,7 +124,7 @@ import Testing
             for (place, name) in names.enumerated() {
                 if place % 2 == 0 { try cursors.save(Self.place(Int64(place % 100)), of: name) }
                 if place % 3 == 0 { cursors.saveLater(Self.place(Int64(place % 70)), of: name) }
-                if place % 5 == 0 { idle.add(name, at: 50, until: ["t"], hooks: 0) }
+                if place % 5 == 0 { idle.add(name, at: 50, until: HookInterests(entities: ["t"]), hooks: 0) }
             }
             let all = try cursors.all()
             for name in names + ["Nobody"] {

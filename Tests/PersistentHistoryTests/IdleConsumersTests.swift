@@ -87,7 +87,8 @@ import Testing
                     consumers[who].number = commit.number
                 }
                 idle.add(
-                    consumers[who].name, at: consumers[who].number, until: consumers[who].interest,
+                    consumers[who].name, at: consumers[who].number,
+                    until: HookInterests(entities: consumers[who].interest),
                     hooks: consumers[who].hooks)
             }
             for (consumer, cursor) in idle.checkpoints {
@@ -111,9 +112,9 @@ import Testing
     @Test func nobodyRestsBehindTheEnd() {
         let idle = IdleConsumers(["a"], at: Self.place(0))
         #expect(idle.pass(Self.batch(1, [Self.entities[0]]), to: Self.place(1), hooks: 0).woken == ["a"])
-        idle.add("a", at: 0, until: [], hooks: 0)
+        idle.add("a", at: 0, until: HookInterests(entities: []), hooks: 0)
         #expect(!idle.contains("a"))
-        idle.add("a", at: 1, until: [], hooks: 0)
+        idle.add("a", at: 1, until: HookInterests(entities: []), hooks: 0)
         #expect(idle.contains("a"))
         let outcome = idle.pass(Self.batch(2, [Self.entities[0]]), to: Self.place(2), hooks: 0)
         #expect(outcome.woken.isEmpty && outcome.moved == 1)

@@ -22,7 +22,9 @@ import Testing
         #expect(batch.transactions.first?.outline != nil)
         let start = Checkpoint(position: 0, movedAt: .now)
         let idle = IdleConsumers(["t", "u"], at: start)
-        for name in ["t", "u"] { idle.add(name, at: 0, until: [BinaryText(name)], hooks: 1) }
+        for name in ["t", "u"] {
+            idle.add(name, at: 0, until: HookInterests(entities: [BinaryText(name)]), hooks: 1)
+        }
         let woken = idle.pass(batch, to: Checkpoint(position: batch.end, movedAt: .now), hooks: 1).woken
         #expect(woken == ["t"])
     }

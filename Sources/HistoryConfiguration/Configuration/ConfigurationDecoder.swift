@@ -51,6 +51,13 @@ struct ConfigurationDecoder {
         }
     }
 
+    /// Checks the conditions of feeds against the stores that are there now. This reads them.
+    func checkConditions() {
+        for (store, condition, node) in storeDecoder.conditions {
+            ReferenceCheck.check(condition, at: node, in: store, takesDeletes: true, mayLackTable: false)
+        }
+    }
+
     /// Checks what concerns the whole configuration, and returns what is valid.
     func finish() -> DaemonConfiguration {
         if storeCount == 0, knowsAllNames, let main {

@@ -4,9 +4,13 @@ struct ConfigurationLoader {
     private var files: [String] = []
     private var configurations = ConfigurationDecoder()
     private var manifests: ManifestDecoder
+    private let checksStores: Bool
 
     /// - Parameter checksCommands: Whether a plugin's command that cannot be started is an error.
-    init(checksCommands: Bool) { manifests = ManifestDecoder(checksCommands: checksCommands) }
+    init(checksCommands: Bool) {
+        manifests = ManifestDecoder(checksCommands: checksCommands)
+        checksStores = checksCommands
+    }
 
     mutating func load(file: String) throws(ConfigurationErrors) -> LoadedConfiguration {
         configurations.add(
@@ -18,6 +22,10 @@ struct ConfigurationLoader {
         let check = ReferenceCheck(references: manifests.references)
         if configurations.knowsAllNames { check.checkStores(of: configuration) }
         check.checkOrder(besides: [], complete: manifests.knowsAllNames)
+        if checksStores {
+            check.checkConditions(of: configuration)
+            configurations.checkConditions()
+        }
         for (plugin, node) in configurations.contextPlugins {
             ReferenceCheck.checkContext(
                 plugin, at: node, in: manifests.plugins, complete: manifests.knowsAllNames)

@@ -21,8 +21,9 @@ package struct LoadedConfiguration: Sendable, Hashable {
     /// A drop-in adds stores and manifests to those of the files before it, and its log level and
     /// stop timeout take the place of theirs. Whether a store's file is there is not looked at.
     ///
-    /// - Parameter checkingCommands: Whether a plugin's command that cannot be started is an error: a daemon that
-    ///   starts tries it again, since its disk may be mounted later.
+    /// - Parameter checkingCommands: Whether a plugin's command that cannot be started is an error, and a condition that
+    ///   does not fit a store: a daemon that starts tries it again, since a disk may be mounted later, and holds the
+    ///   consumers that such a condition concerns.
     /// - Throws: `ConfigurationErrors` with all that is wrong in all these files; also where one
     ///   cannot be read.
     package static func load(file: String, checkingCommands: Bool = false) throws(ConfigurationErrors)
@@ -41,14 +42,16 @@ extension PluginConfiguration {
     ///   - file: What it is called in messages, and where relative paths in it begin.
     ///   - configuration: Says which stores and consumers there are.
     ///   - others: The plugins that are there already.
+    ///   - checkingStores: Whether conditions are checked against the stores that are there, which may wait for disks.
     /// - Throws: `ConfigurationErrors` with all that is wrong in it.
     package static func read(
         manifest bytes: [UInt8], file: String, for configuration: DaemonConfiguration,
-        besides others: [PluginConfiguration]
+        besides others: [PluginConfiguration], checkingStores: Bool = false
     ) throws(ConfigurationErrors) -> [PluginConfiguration] {
         try read(manifest: bytes, file: file, besides: others) { decoder in
             let check = ReferenceCheck(references: decoder.references)
             check.checkStores(of: configuration)
+            if checkingStores { check.checkConditions(of: configuration) }
             check.checkOrder(besides: others.flatMap(\.hooks), complete: decoder.knowsAllNames)
         }
     }

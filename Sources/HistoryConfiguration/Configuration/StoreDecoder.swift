@@ -16,6 +16,10 @@ struct StoreDecoder {
         "mirror", "source",
     ]
 
+    /// The conditions of feeds, with the stores that they are about.
+    private(set) var conditions: [(store: StoreConfiguration, condition: RowCondition, node: DocumentNode)] = []
+    private var conditionsOfStore: [(condition: RowCondition, node: DocumentNode)] = []
+
     /// Nil if the store or one of its authors has no valid name.
     mutating func decode(_ node: DocumentNode, names: inout Claims, paths: inout Claims) -> StoreConfiguration?
     {
@@ -54,6 +58,8 @@ struct StoreDecoder {
         store.isMirror = fields["mirror"]?.bool() ?? false
         if store.isMirror { fields.refuse("entities", "a mirror has the entities of its source") }
         store.source = source
+        conditions += conditionsOfStore.map { (store, $0.condition, $0.node) }
+        conditionsOfStore = []
         if source == .coreData { Self.refuseChanges(fields) }
         return name == nil || path == nil || authors == nil ? nil : store
     }
@@ -77,7 +83,7 @@ struct StoreDecoder {
             fields.refuse("kind", "a replica copies recorded rows; \(feed)")
         case .plugin: fields.refuse("kind", "a plugin's context is filled with recorded rows; \(feed)")
         case .feed, nil:
-            for key in ["values", "maximumValueBytes"] {
+            for key in ["where", "values", "maximumValueBytes"] {
                 fields.refuse(key, "rows are read only of a store in which historyd records")
             }
         }
@@ -139,8 +145,8 @@ struct StoreDecoder {
     }
 
     private static let contextKeys = [
-        "name", "kind", "path", "entities", "window", "mode", "group", "values", "maximumValueBytes", "plugin",
-        "healthyLag",
+        "name", "kind", "path", "entities", "window", "mode", "group", "properties", "where", "values",
+        "maximumValueBytes", "plugin", "healthyLag",
     ]
 
     private enum ContextKind: String, CaseIterable {
@@ -150,7 +156,7 @@ struct StoreDecoder {
         var keys: [String] {
             switch self {
             case .replica: ["path", "mode", "group"]
-            case .feed: ["window", "values", "maximumValueBytes"]
+            case .feed: ["window", "properties", "where", "values", "maximumValueBytes"]
             case .plugin: ["plugin"]
             }
         }
@@ -178,9 +184,18 @@ struct StoreDecoder {
             decodedKind = replica(fields).map { .replica(path: $0, access: access) }
         case .feed:
             let window = fields["window"]?.integer(in: 1...ContextConfiguration.largestWindow)
+            let filter = fields.filter(
+                isOfOneEntity: fields["entities"]?.value.isListOfOne ?? false, "\"entities\" with one name")
+            if let node = fields["where"], let condition = filter.condition,
+                case .array(let values)? = fields["entities"]?.value.content,
+                case .string(let entity)? = values.first?.content
+            {
+                conditionsOfStore.append((RowCondition(entity: entity, condition), node))
+            }
             decodedKind = .feed(
                 window: window ?? ContextConfiguration.defaultWindow,
-                maximumValueBytes: fields.maximumValueBytes())
+                maximumValueBytes: fields.maximumValueBytes(), properties: filter.properties,
+                condition: filter.condition)
         case .plugin:
             let node = fields.required("plugin", "the name of a plugin of a manifest")
             let plugin = node.flatMap { node in

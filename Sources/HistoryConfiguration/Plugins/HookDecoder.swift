@@ -6,6 +6,7 @@ struct HookReferences {
     let store: DocumentNode?
     let consumer: DocumentNode?
     let before: DocumentNode?
+    let condition: DocumentNode?
     /// Whether the kind could be read.
     let kindIsKnown: Bool
 }
@@ -23,8 +24,8 @@ struct HookDecoder {
     }
 
     private static let keys = [
-        "name", "kind", "entity", "operation", "store", "consumer", "before", "values",
-        "maximumValueBytes",
+        "name", "kind", "entity", "operation", "store", "consumer", "before", "calls", "properties", "where",
+        "values", "maximumValueBytes",
     ]
 
     mutating func decode(_ node: DocumentNode) -> HookConfiguration? {
@@ -42,6 +43,9 @@ struct HookDecoder {
         if kind == .merge {
             fields.refuse("entity", "only an observer has it; a merge hook is called for the whole batch")
             fields.refuse("operation", "only an observer has it; a merge hook is called for the whole batch")
+            fields.refuse("calls", "only an observer has it; a merge hook is called for the whole batch")
+            fields.refuse("properties", "only an observer has it; a merge hook is called for the whole batch")
+            fields.refuse("where", "only an observer has it; a merge hook is called for the whole batch")
         }
         if kind == .observer {
             fields.refuse(
@@ -49,6 +53,12 @@ struct HookDecoder {
         }
         let entity = fields["entity"]?.name(expected: "an entity's name, or \"*\" for all")
         let operations = fields["operation"].flatMap(Self.operations)
+        let isOfOneEntity = fields["entity"] != nil && entity != "*"
+        if let operations, !operations.contains(.update) {
+            fields.refuse(
+                "properties", "only an update changes columns, and the hook is not called for updates")
+        }
+        let filter = fields.filter(isOfOneEntity: isOfOneEntity || kind == .merge, "\"entity\"")
         let hook = HookConfiguration(
             fullName: "\(plugin)/\(name ?? "")", kind: kind ?? .observer,
             entity: entity == "*" ? nil : entity,
@@ -56,12 +66,15 @@ struct HookDecoder {
             store: fields["store"]?.name(),
             consumer: fields["consumer"]?.name(),
             before: fields["before"]?.name(expected: "a merge hook's full name, plugin/hook"),
+            calls: fields["calls"]?.choice(ObserverCalls.allCases) ?? .transaction,
+            properties: filter.properties, condition: filter.condition,
             maximumValueBytes: fields.maximumValueBytes())
         guard name != nil else { return nil }
         references.append(
             HookReferences(
                 hook: hook, store: fields["store"], consumer: fields["consumer"],
-                before: kind == .observer ? nil : fields["before"], kindIsKnown: kind != nil))
+                before: kind == .observer ? nil : fields["before"], condition: fields["where"],
+                kindIsKnown: kind != nil))
         return hook
     }
 

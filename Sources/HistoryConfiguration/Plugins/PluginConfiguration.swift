@@ -49,6 +49,12 @@ package struct HookConfiguration: Sendable, Hashable, Identifiable {
     package var consumer: String?
     /// For a merge hook: the full name of the one before which it is called.
     package var before: String?
+    /// For an observer.
+    package var calls = ObserverCalls.transaction
+    /// For an observer of one entity: the columns of which an update must have changed one; nil is any.
+    package var properties: [String]?
+    /// For an observer of one entity: an SQL expression over the columns of a row.
+    package var condition: String?
     /// The longest text or blob that it gets with changed objects; nil is no values at all.
     package var maximumValueBytes: Int?
 
@@ -58,8 +64,9 @@ package struct HookConfiguration: Sendable, Hashable, Identifiable {
     /// The hook, ready to be registered with what answers its calls.
     package func hook(calling endpoint: any HookEndpoint, policy: FailurePolicy) -> Hook {
         Hook(
-            id: id, name: fullName, kind: kind, entity: entity, operations: operations, store: store,
-            consumer: consumer, before: before, maximumValueBytes: maximumValueBytes, endpoint: endpoint,
+            id: id, name: fullName, kind: kind, entity: entity, operations: operations, calls: calls,
+            properties: properties, condition: condition, store: store, consumer: consumer, before: before,
+            maximumValueBytes: maximumValueBytes, endpoint: endpoint,
             policy: policy)
     }
 }

@@ -35,6 +35,39 @@ struct ReferenceCheck {
         }
     }
 
+    // MARK: Conditions
+
+    /// Checks conditions against the stores that are there now. This reads them.
+    func checkConditions(of configuration: DaemonConfiguration) {
+        for reference in references {
+            let hook = reference.hook
+            guard let entity = hook.entity, let expression = hook.condition, let node = reference.condition
+            else { continue }
+            let stores = configuration.stores.filter { hook.store?.hasSameBytes(as: $0.name) ?? true }
+            for store in stores {
+                Self.check(
+                    RowCondition(entity: entity, expression), at: node, in: store,
+                    takesDeletes: hook.operations.contains(.delete), mayLackTable: hook.store == nil)
+            }
+        }
+    }
+
+    static func check(
+        _ condition: RowCondition, at node: DocumentNode, in store: StoreConfiguration, takesDeletes: Bool,
+        mayLackTable: Bool
+    ) {
+        if store.source == .coreData {
+            if !mayLackTable {
+                node.report("the rows of \(store.name.quoted) are not read: Core Data records its history")
+            }
+            return
+        }
+        // What else is wrong with a store is said elsewhere.
+        let found = try? condition.problem(
+            in: store.path, takesDeletes: takesDeletes, mayLackTable: mayLackTable)
+        if let problem = found ?? nil { node.report("store \(store.name.quoted): \(problem)") }
+    }
+
     // MARK: Contexts
 
     /// - Parameter complete: Whether all plugins are known, so that a name not found is wrong.

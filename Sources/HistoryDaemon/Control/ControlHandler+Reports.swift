@@ -178,6 +178,8 @@ extension ControlHandler {
                         \.rawValue)
                 }
                 (report.store, report.consumer, report.before) = (hook.store, hook.consumer, hook.before)
+                (report.properties, report.where) = (hook.properties, hook.condition)
+                if hook.calls == .batch { report.batch = true }
                 report.lastCallAt = figures.lastCall?.description
                 report.lastError = plugin.problem ?? figures.lastError?.reason
                 report.lastErrorAt = figures.lastError?.at.description

@@ -14,8 +14,7 @@ extension Engine {
     {
         var plugins: [PluginConfiguration]
         do throws(ConfigurationErrors) {
-            plugins = try PluginConfiguration.read(
-                manifest: manifest, file: file, for: loaded.configuration, besides: catalog.plugins)
+            plugins = try await readManifest(manifest, file: file)
         } catch {
             throw Self.refused(error)
         }
@@ -29,6 +28,24 @@ extension Engine {
         await putInForce(next)
         let names = Set(plugins.flatMap(\.hooks).map(\.id))
         return catalog.hooks.filter { names.contains($0.id) }
+    }
+
+    /// To look at stores may wait for their disks.
+    private func readManifest(_ manifest: [UInt8], file: String) async throws(ConfigurationErrors)
+        -> [PluginConfiguration]
+    {
+        let (configuration, others) = (loaded.configuration, catalog.plugins)
+        let result = await onPool { () -> Result<[PluginConfiguration], ConfigurationErrors> in
+            do throws(ConfigurationErrors) {
+                return .success(
+                    try PluginConfiguration.read(
+                        manifest: manifest, file: file, for: configuration, besides: others,
+                        checkingStores: true))
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
     }
 
     private func place(_ plugins: inout [PluginConfiguration], before id: UUID) throws(ControlError) {

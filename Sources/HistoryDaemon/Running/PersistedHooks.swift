@@ -174,6 +174,9 @@ extension HookConfiguration {
             if let store { json.member("store", store) }
             if let consumer { json.member("consumer", consumer) }
             if let before { json.member("before", before) }
+            if calls != .transaction { json.member("calls", calls.rawValue) }
+            if let properties { json.member("properties", properties) }
+            if let condition { json.member("where", condition) }
             if let maximumValueBytes {
                 json.member("values", true)
                 json.member("maximumValueBytes", Int64(maximumValueBytes))

@@ -2,8 +2,10 @@
 /// the program is away.
 package struct FeedContext: Sendable, Hashable {
     package let name: String
+    /// Which changes it gets.
+    package let filter: ChangeFilter
     /// Nil is every tracked entity.
-    package let entities: Set<BinaryText>?
+    package var entities: Set<BinaryText>? { filter.entities }
     /// How many transactions are sent ahead of the last that was acknowledged.
     package let window: Int
     /// The longest text or blob that is sent with changed objects; nil is no values at all.
@@ -12,18 +14,30 @@ package struct FeedContext: Sendable, Hashable {
     package init(
         name: String, entities: Set<BinaryText>? = nil, window: Int = 100, maximumValueBytes: Int? = nil
     ) {
+        self.init(
+            name: name, filter: ChangeFilter(entities: entities), window: window,
+            maximumValueBytes: maximumValueBytes)
+    }
+
+    package init(name: String, filter: ChangeFilter, window: Int = 100, maximumValueBytes: Int? = nil) {
         self.name = name
-        self.entities = entities
+        self.filter = filter
         self.window = window
         self.maximumValueBytes = maximumValueBytes
     }
 
     package var description: ContextDescription { ContextDescription(name: name, kind: "feed", path: nil) }
 
-    /// Whether a transaction has something for it.
-    func wants(_ transaction: HistoryTransaction) -> Bool {
-        guard let entities else { return true }
-        return transaction.concerns(entities) || !entities.isDisjoint(with: transaction.recreated.asBinary)
+    /// Whether a transaction has something for it. What cannot be decided is.
+    ///
+    /// - Parameter rows: What was read with the changes. What of a large transaction is for it is known only when it
+    ///   is read.
+    func wants(_ transaction: HistoryTransaction, _ rows: RowValues? = nil) -> Bool {
+        guard filter.mayConcern(transaction) else { return false }
+        guard filter.looksAtChanges, transaction.outline == nil, transaction.recreated.isEmpty else {
+            return true
+        }
+        return transaction.changes.contains { filter.verdict(on: $0, rows) != .unwanted }
     }
 }
 
@@ -65,5 +79,10 @@ package struct FeedState: Sendable, Equatable {
 extension FeedContext {
     var wantedValues: WantedValues? {
         maximumValueBytes.map { WantedValues(entities: entities, maximumBytes: $0) }
+    }
+
+    /// The same with what is asked of rows on its behalf.
+    var wantedRows: WantedValues? {
+        WantedValues.union([wantedValues, WantedValues(filter)].compactMap { $0 })
     }
 }

@@ -19,6 +19,7 @@ struct TableSchema: Sendable {
     let name: String
     /// The CREATE TABLE statement.
     let sql: String
+    let isStrict: Bool
     let columns: [Column]
     let primaryKey: [String]
     /// The collations of the primary key's columns.
@@ -64,6 +65,7 @@ struct TableSchema: Sendable {
         try Self.refuse(table.name, type: table.type)
         self.name = table.name
         sql = table.sql
+        isStrict = table.isStrict
         let converted = schema.convertedColumns(of: table)
         let keyColumns = table.columns.filter { $0.placeInKey > 0 }.sorted { $0.placeInKey < $1.placeInKey }
         let keyIndex = table.indexes.first(where: \.isPrimaryKey)

@@ -39,6 +39,13 @@ final class ClosureHook: HookEndpoint {
     var takesParts: Bool { false }
 
     func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult {
+        if case .observer(let callback) = callback, let groups = call.groups {
+            try await attempt(call.header) {
+                try await callback(
+                    groups.flatMap { group in group.changes.map { HookContext($0, of: group.transaction) } })
+            }
+            return .goOn
+        }
         guard case .merge(let callback, let contexts) = callback else { return .goOn }
         return try await attempt(call.header) {
             try await callback(MergeHookInput(transactions: call.transactions, contexts: contexts))

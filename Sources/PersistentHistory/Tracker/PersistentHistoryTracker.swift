@@ -141,22 +141,28 @@ public actor PersistentHistoryTracker {
     /// - Parameters:
     ///   - entityName: The entity; `*` for every entity.
     ///   - operation: The operation on the rows.
+    ///   - calls: Whether the closure is called for each transaction, or once for everything in a fetched batch.
+    ///   - properties: For updates of one entity: only those that changed one of these columns.
+    ///   - condition: For one entity: an SQL expression over the columns of the row; only rows for which it is true.
+    ///     Inserted and updated rows are judged as they are at the end of the batch, deleted ones by their preserved
+    ///     columns.
     ///   - policy: How often the call is repeated if the closure throws, and what follows.
     ///   - timeout: How long a call may take; nil for no limit. If it takes longer, it is cancelled, and counts as
     ///     failed when it has returned.
     ///   - onExpired: Called before anything else if history was lost. Rebuild from the store what the program
     ///     derived from changes. Without it, the loss is logged as an error.
-    ///   - callback: Called with the changes of one transaction.
+    ///   - callback: Called with the changes of one transaction, or of one batch.
     /// - Returns: The hook's id.
     @discardableResult
     public func registerObserver(
-        entityName: String, operation: HookOperation, policy: FailurePolicy = FailurePolicy(),
+        entityName: String, operation: HookOperation, calls: ObserverCalls = .transaction,
+        properties: [String]? = nil, where condition: String? = nil, policy: FailurePolicy = FailurePolicy(),
         timeout: Duration? = nil, onExpired: ExpiryCallback? = nil, callback: @escaping HookCallback
     ) async -> UUID {
         register(
             Hook(
                 id: .random(), name: nextName("observer"), kind: .observer, entity: Self.entity(entityName),
-                operations: [operation],
+                operations: [operation], calls: calls, properties: properties, condition: condition,
                 endpoint: ClosureHook(
                     .observer(callback), onExpired: onExpired, timeout: timeout, reporter: reporter),
                 policy: policy))

@@ -92,7 +92,7 @@ struct FeedJudge {
     }
 
     private static func objects(of large: HistoryTransaction, _ reader: HistoryReader) throws -> [Object] {
-        let effects = try NetEffects(of: large, entities: nil, reading: reader)
+        let effects = try NetEffects(of: large, ChangeFilter(), reading: reader)
         var objects: [Object] = []
         var position: Int64 = 0
         while objects.count < effects.count {

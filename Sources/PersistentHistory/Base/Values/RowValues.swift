@@ -18,11 +18,21 @@ final class RowValues: Sendable {
     let position: HistoryToken
     let wanted: WantedValues
     private let rows: [BinaryText: Rows]
+    private let verdicts: [RowCondition: RowVerdicts]
 
-    init(at position: HistoryToken, _ wanted: WantedValues, _ rows: [BinaryText: Rows]) {
+    init(
+        at position: HistoryToken, _ wanted: WantedValues, _ rows: [BinaryText: Rows],
+        _ verdicts: [RowCondition: RowVerdicts] = [:]
+    ) {
         self.position = position
         self.wanted = wanted
         self.rows = rows
+        self.verdicts = verdicts
+    }
+
+    /// - Returns: Nil where that was not asked.
+    func verdict(on change: HistoryChange, _ condition: RowCondition) -> RowVerdict? {
+        verdicts[condition]?[change]
     }
 
     /// - Returns: Nil for a row that is gone, or was not wanted.
@@ -33,12 +43,29 @@ final class RowValues: Sendable {
     }
 }
 
-/// Of which objects the values are wanted.
+/// Of which objects the rows are wanted, and what is asked of rows.
 struct WantedValues: Sendable, Equatable {
     /// Nil is every entity.
     var entities: Set<BinaryText>?
     /// Longer texts and blobs are cut.
     var maximumBytes: Int
+    /// What is decided of each changed row, once for all that ask the same.
+    var conditions: Set<RowCondition> = []
+
+    /// Whether rows are handed on, and not only judged.
+    var includesRows: Bool { entities?.isEmpty != true }
+
+    /// Of a filter that has a condition; nil of any other.
+    init?(_ filter: ChangeFilter) {
+        guard let condition = filter.condition else { return nil }
+        self.init(entities: [], maximumBytes: 0, conditions: [condition])
+    }
+
+    init(entities: Set<BinaryText>?, maximumBytes: Int, conditions: Set<RowCondition> = []) {
+        self.entities = entities
+        self.maximumBytes = maximumBytes
+        self.conditions = conditions
+    }
 
     func includes(_ entity: String) -> Bool { entities?.contains(entity) ?? true }
 
@@ -46,7 +73,8 @@ struct WantedValues: Sendable, Equatable {
     func union(_ other: WantedValues) -> WantedValues {
         WantedValues(
             entities: entities.flatMap { mine in other.entities.map(mine.union) },
-            maximumBytes: max(maximumBytes, other.maximumBytes))
+            maximumBytes: max(maximumBytes, other.maximumBytes),
+            conditions: conditions.union(other.conditions))
     }
 
     static func union(_ all: some Sequence<WantedValues>) -> WantedValues? {

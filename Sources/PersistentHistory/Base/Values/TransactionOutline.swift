@@ -89,7 +89,7 @@ struct UnreadChanges: Sendable {
     ) -> [UnreadChanges] {
         guard let outline = transaction.outline else { return [] }
         let extent = group?.extent ?? outline.whole
-        let size = values == nil ? outline.partSize : outline.pieceSize
+        let size = values?.includesRows ?? false ? outline.pieceSize : outline.partSize
         let starts = stride(from: 0, to: extent.starts.count, by: size / outline.pieceSize).map {
             extent.starts[$0]
         }

@@ -7,8 +7,8 @@ extension ConsumerMachine {
     /// Takes the pending batch through the merge hooks that have not had it, merges and moves on.
     mutating func merge(_ dependencies: Dependencies) -> Next {
         guard let merge = pending else { return .proceed }
-        if let hook = merge.next(dependencies.hooks.mergers) {
-            guard let unread = merge.unread(for: hook) else { return call(hook) }
+        if let hook = merge.next(dependencies.hooks.stages) {
+            guard let unread = merge.unread(for: hook) else { return call(hook, in: dependencies) }
             waitsFor = .changes(unread.part, for: hook)
             return .read(unread)
         }
@@ -19,12 +19,28 @@ extension ConsumerMachine {
 
     /// - Parameter changes: What was read for the call, and which part it is.
     mutating func call(
-        _ hook: Hook, with changes: [HistoryChange]? = nil, _ values: RowValues? = nil, _ part: CallPart? = nil
+        _ hook: Hook, with changes: [HistoryChange]? = nil, _ values: RowValues? = nil, _ part: CallPart? = nil,
+        in dependencies: Dependencies
     ) -> Next {
         guard let merge = pending else { return .proceed }
-        let call = merge.call(
-            hook, store: consumer.store, consumer: consumer.author, contexts: consumer.descriptions,
-            changes: changes, part: part, values: values)
+        let call: MergeCall
+        switch hook.calls {
+        case .transaction:
+            call = merge.call(
+                hook, store: consumer.store, consumer: consumer.author, contexts: consumer.descriptions,
+                changes: changes, part: part, values: values)
+        case .batch:
+            let (groups, failure) = merge.groups(for: hook, changes: changes, part: part, values: values)
+            call = merge.call(
+                hook, store: consumer.store, consumer: consumer.author, groups: groups, part: part,
+                values: values)
+            if let failure { return take(.failure(failure), of: hook, call, dependencies) }
+            // A batch or a part that has nothing for the hook makes no call; but the last part follows those that did.
+            if groups.isEmpty, !(part?.isLast ?? false && merge.hasMadePart) {
+                pending?.skip(hook, part)
+                return self.merge(dependencies)
+            }
+        }
         waitsFor = .merger(hook, call)
         return .merge(hook, call)
     }
@@ -53,7 +69,13 @@ extension ConsumerMachine {
             if dependencies.isEnding { return .proceed }
             if failure.reason == .cancelled { return retry(after: Self.pauseAfterCancellation) }
             switch decide(hook, failure, at: last) {
-            case .retry(let delay), .hold(let delay): return retry(after: delay)
+            case .retry(let delay), .hold(let delay):
+                if [.undecided, .unfit].contains(failure.reason), let merge = pending {
+                    // The rows are read again before it is decided again.
+                    judgedAgain = (merge.end, merge.called)
+                    (pending, batch) = (nil, nil)
+                }
+                return retry(after: delay)
             case .skip:
                 giveUp(hook, failure, call.header, call.parameters, at: last, dependencies)
                 pending?.skip(hook, call.part)
@@ -94,7 +116,10 @@ extension ConsumerMachine {
         let author = consumer.author
         let attempt = failing.map { $0.hook == hook.name ? $0.attempts + 1 : 1 } ?? 1
         failing = (hook.name, attempt)
-        let decision = hook.policy.decision(afterFailedAttempt: attempt)
+        // A condition that does not fit its table is nobody's answer: no call is given up for it.
+        let decision =
+            failure.reason == .unfit
+            ? .hold(retryAfter: hook.policy.maximumDelay) : hook.policy.decision(afterFailedAttempt: attempt)
         switch decision {
         case .retry(let delay):
             report(

@@ -16,7 +16,7 @@ extension ConsumerMachine {
             ? consumer.rule.own(batch.transactions, after: cursor, of: consumer.author) : []
         let unseen = relevant.drop { $0.number <= observed }
         let plan = DeliveryPlan(
-            unseen, hooks: dependencies.hooks.observers, routes: dependencies.hooks.routes,
+            unseen, hooks: dependencies.hooks.transactionObservers, routes: dependencies.hooks.routes,
             store: consumer.store,
             consumer: consumer.author, done: done, values: batch.values)
         // No hook has run, and none needs to. (Feeds get what lies behind the cursor: it is saved before, since
@@ -26,6 +26,9 @@ extension ConsumerMachine {
         let isOfConcern =
             !plan.runs.isEmpty || unseen.count < relevant.count || !done.isEmpty
             || !relevant.isEmpty && isMerged || !own.isEmpty
+            || dependencies.hooks.stages.contains { hook in
+                relevant.contains { hook.concerns($0, batch.values) }
+            }
         guard isOfConcern else {
             move(
                 to: Checkpoint(
@@ -33,7 +36,7 @@ extension ConsumerMachine {
             return batch.isLast ? caughtUp() : .proceed
         }
         // Where a batch ends at the newest change, nothing but this tells where it ended.
-        if batch.isLast, relevant.last?.author == nil || !dependencies.hooks.mergers.isEmpty {
+        if batch.isLast, relevant.last?.author == nil || !dependencies.hooks.stages.isEmpty {
             saveBatchEnd(batch.end)
         }
         observing = ObserverProgress(plan, relevant: relevant, own: own, of: batch)
@@ -51,6 +54,9 @@ extension ConsumerMachine {
     private mutating func observe(_ dependencies: Dependencies) -> Next {
         guard let run = observing?.run else { return observersEnded(dependencies) }
         if dependencies.isEnding { return stopObserving(dependencies) }
+        if let failure = run.failure {
+            return take(ObserverOutcome(succeeded: 0, failure: failure), dependencies)
+        }
         guard let unread = run.unread else { return .observe(run) }
         waitsFor = .changes(nil, for: nil)
         return .read(unread)
@@ -66,7 +72,25 @@ extension ConsumerMachine {
     ) -> Next {
         if dependencies.isEnding { return stopObserving(dependencies) }
         observing?.fill(changes, values)
-        return observing?.run.map { .observe($0) } ?? .proceed
+        guard let run = observing?.run, let call = run.calls.first else { return .proceed }
+        if let failure = run.failure {
+            return take(ObserverOutcome(succeeded: 0, failure: failure), dependencies)
+        }
+        // A part that has nothing for the hook is left out. The last one follows those that were made: a plugin
+        // learns from it that there are no more.
+        if call.changes.isEmpty, !(call.part?.isLast ?? false && hasPartBefore(call)) {
+            observing?.skip()
+            return observe(dependencies)
+        }
+        return .observe(run)
+    }
+
+    /// Whether an earlier part of the same group was made.
+    private func hasPartBefore(_ call: ObserverCall) -> Bool {
+        (0..<(call.part?.index ?? 0)).contains { index in
+            let delivery = call.delivery(ofPart: index)
+            return done.contains(delivery) || observing?.hasMade(delivery) ?? false
+        }
     }
 
     mutating func take(_ outcome: ObserverOutcome, _ dependencies: Dependencies) -> Next {
@@ -95,7 +119,7 @@ extension ConsumerMachine {
                         finished, own: progress.own, after: cursor, end: last.number, values: batch?.values)
                     // Merge hooks are called with this part of the batch, after a restart as well. But an undeclared
                     // writer's changes at its end would have grown then.
-                    if !dependencies.hooks.mergers.isEmpty,
+                    if !dependencies.hooks.stages.isEmpty,
                         batchEnd <= last.number || progress.relevant.last?.author != nil
                     {
                         saveBatchEnd(last.number)
@@ -112,6 +136,8 @@ extension ConsumerMachine {
             let mayWrite = dependencies.takesOwn && consumer.hasContexts && !progress.relevant.isEmpty
             afterMerge = progress.isLast && !mayWrite ? .idle : .proceed
         }
+        if let judgedAgain, judgedAgain.end == pending?.end { pending?.resume(after: judgedAgain.called) }
+        judgedAgain = nil
         return pending == nil ? afterMerge(dependencies) : merge(dependencies)
     }
 
@@ -123,6 +149,10 @@ extension ConsumerMachine {
         case .idle: return caughtUp()
         case .failed(let call, let failure):
             // A process that is stopped for another to take its place has not failed.
+            if [.undecided, .unfit].contains(failure.reason) {
+                // The rows are read again before it is decided again.
+                batch = nil
+            }
             guard failure.reason != .cancelled,
                 let hook = dependencies.hooks.observers.first(where: { $0.id == call.header.hookID })
             else { return .retry(after: Self.pauseAfterCancellation) }
@@ -157,6 +187,8 @@ struct ObserverProgress: Sendable {
     private var index = 0
     /// The current run, where changes had to be read for it.
     private var filled: DeliveryPlan.Run?
+    /// Parts that were made.
+    private var deliveriesOfParts: Set<BinaryText> = []
 
     init(
         _ plan: DeliveryPlan, relevant: [HistoryTransaction], own: [HistoryTransaction] = [],
@@ -175,6 +207,14 @@ struct ObserverProgress: Sendable {
     /// Takes in what was read for the current run.
     mutating func fill(_ changes: [HistoryChange], _ values: RowValues?) { filled = run?.with(changes, values) }
 
+    /// The current run needs no call.
+    mutating func skip() {
+        filled = nil
+        index += 1
+    }
+
+    func hasMade(_ delivery: String) -> Bool { deliveriesOfParts.contains(delivery) }
+
     /// Makes no more calls.
     mutating func stop(at now: HistoryTimestamp) { _ = take(ObserverOutcome(succeeded: 0), at: now) }
 
@@ -182,6 +222,9 @@ struct ObserverProgress: Sendable {
     mutating func take(_ outcome: ObserverOutcome, at now: HistoryTimestamp) -> Bool {
         guard let run else { return false }
         count(run.calls.prefix(outcome.succeeded), outcome.microseconds, at: now)
+        for call in run.calls.prefix(outcome.succeeded) where call.part != nil {
+            deliveriesOfParts.insert(call.header.delivery)
+        }
         filled = nil
         if outcome.succeeded >= run.calls.count {
             index += 1

@@ -99,6 +99,8 @@ struct ConsumerMachine: Sendable {
     var done: Set<BinaryText> = []
     var observing: ObserverProgress?
     var pending: PendingMerge?
+    /// The hooks that have had a batch whose rows are read again, for one whose condition could not be decided.
+    var judgedAgain: (end: Int64, called: Set<String>)?
     /// What follows the pending merge.
     var afterMerge = AfterMerge.proceed
     var failing: (hook: String, attempts: Int)?
@@ -169,7 +171,7 @@ struct ConsumerMachine: Sendable {
         case .read(let changes, let values):
             guard case .changes(let part, let merger) = waitsFor.take() else { return .proceed }
             guard let merger else { return observe(with: changes, values, dependencies) }
-            return call(merger, with: changes, values, part)
+            return call(merger, with: changes, values, part, in: dependencies)
         case .observed(let outcome): return take(outcome, dependencies)
         case .merged(let result):
             guard case .merger(let hook, let call) = waitsFor.take() else { return .proceed }

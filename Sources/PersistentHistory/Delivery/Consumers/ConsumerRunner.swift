@@ -204,9 +204,9 @@ final class ConsumerRunner {
 
     /// A consumer without contexts, feeds and hooks for every entity is not woken by every commit.
     func letCommitsPass() {
-        guard !consumer.hasContexts, consumer.feeds.isEmpty, let entities = hookSet.entities else { return }
+        guard !consumer.hasContexts, consumer.feeds.isEmpty, let interests = hookSet.interests else { return }
         store.state.cursors.idle.add(
-            consumer.author, at: machine.cursor, until: entities, hooks: hookSet.version)
+            consumer.author, at: machine.cursor, until: interests, hooks: hookSet.version)
     }
 
     /// A context that failed is tried again even without a new commit.

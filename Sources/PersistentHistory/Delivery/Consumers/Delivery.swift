@@ -98,12 +98,21 @@ struct DeliveryPlan: Sendable {
         var calls: [ObserverCall] = []
         /// What its only call lacks: changes of a large transaction.
         var unread: UnreadChanges?
+        /// Which of these it is made for.
+        var filter = ChangeFilter()
+        /// Why its first call cannot be made: what is for it could not be decided.
+        var failure: HookFailure?
 
         /// The same with the changes that were read, and their rows where the hook wants them.
-        func with(_ changes: [HistoryChange], _ values: RowValues?) -> Run {
-            let values = CallValues(values, unread?.values?.maximumBytes)
-            return Run(
-                endpoint: endpoint, loopEndpoint: loopEndpoint, calls: calls.map { $0.with(changes, values) })
+        func with(_ changes: [HistoryChange], _ rows: RowValues?) -> Run {
+            let wanted = unread?.values
+            let values = CallValues(rows, wanted?.includesRows ?? false ? wanted?.maximumBytes : nil)
+            let (selected, verdict) =
+                filter.looksAtChanges ? filter.select(changes[...], rows) : (changes, nil)
+            var run = Run(
+                endpoint: endpoint, loopEndpoint: loopEndpoint, calls: calls.map { $0.with(selected, values) })
+            run.failure = verdict.flatMap { HookFailure($0) }
+            return run
         }
     }
 
@@ -124,7 +133,9 @@ struct DeliveryPlan: Sendable {
             ChangeGroup.forEach(in: transaction) { index, group in
                 for place in hooks.indices {
                     let hook = hooks[place]
-                    guard hook.matches(entity: group.entity.name, operation: group.operation) else { continue }
+                    guard hook.matches(entity: group.entity.name, operation: group.operation),
+                        let (group, failure) = group.filtered(by: hook.filter, in: transaction, values)
+                    else { continue }
                     let most =
                         hook.wantedValues == nil
                         ? maximumObjects : TransactionOutline.pieceSize(of: maximumObjects)
@@ -132,7 +143,7 @@ struct DeliveryPlan: Sendable {
                         let call = ObserverCall(
                             routes[place], transaction, group: index, changes: changes, part: part,
                             values: CallValues(values, hook.wantedValues?.maximumBytes))
-                        if done.isEmpty || !done.contains(call.header.delivery) { add(call, to: hook) }
+                        if done.isEmpty || !done.contains(call.header.delivery) { add(call, to: hook, failure) }
                     }
                 }
             }
@@ -147,7 +158,7 @@ struct DeliveryPlan: Sendable {
         for (index, group) in outline.groups.enumerated() {
             for (hook, route) in zip(hooks, routes)
             where hook.matches(entity: group.entity.name, operation: group.operation) {
-                for unread in UnreadChanges.parts(of: transaction, in: group, values: hook.wantedValues) {
+                for unread in UnreadChanges.parts(of: transaction, in: group, values: hook.wantedRows) {
                     let header = HookCallHeader(
                         route, transaction.token, group: index, part: unread.part?.index)
                     if done.contains(header.delivery) { continue }
@@ -156,18 +167,38 @@ struct DeliveryPlan: Sendable {
                     runs.append(
                         Run(
                             endpoint: hook.endpoint, loopEndpoint: hook.loopEndpoint, calls: [call],
-                            unread: unread))
+                            unread: unread, filter: hook.filter))
                 }
             }
         }
     }
 
-    private mutating func add(_ call: consuming ObserverCall, to hook: Hook) {
+    private mutating func add(_ call: consuming ObserverCall, to hook: Hook, _ failure: HookFailure?) {
         let last = runs.endIndex - 1
-        if runs.isEmpty || runs[last].endpoint !== hook.endpoint || runs[last].unread != nil {
-            runs.append(Run(endpoint: hook.endpoint, loopEndpoint: hook.loopEndpoint))
+        if runs.isEmpty || runs[last].endpoint !== hook.endpoint || runs[last].unread != nil || failure != nil {
+            runs.append(Run(endpoint: hook.endpoint, loopEndpoint: hook.loopEndpoint, failure: failure))
         }
         runs[runs.endIndex - 1].calls.append(call)
+    }
+}
+
+extension CallGroup {
+    /// A transaction's groups that are for a hook, as a call for each would have them.
+    ///
+    /// - Parameters:
+    ///   - rows: What was read with the changes.
+    ///   - body: Is given a failure where what is for the hook could not be decided.
+    static func forEach(
+        in transaction: HistoryTransaction, for hook: Hook, _ rows: RowValues?,
+        _ body: (CallGroup, HookFailure?) -> Void
+    ) {
+        ChangeGroup.forEach(in: transaction) { _, group in
+            guard hook.matches(entity: group.entity.name, operation: group.operation),
+                let (group, failure) = group.filtered(by: hook.filter, in: transaction, rows)
+            else { return }
+            let changes = group.changes ?? transaction.changes[...]
+            body(CallGroup(transaction: transaction, changes: changes), failure)
+        }
     }
 }
 
@@ -183,6 +214,20 @@ private struct ChangeGroup {
     init(_ changes: [HistoryChange], _ index: Int) {
         entity = changes[index].entity
         operation = changes[index].operation
+    }
+
+    /// What of it is for a hook.
+    ///
+    /// - Returns: Nil where that is nothing; with a failure where it could not be decided.
+    func filtered(by filter: ChangeFilter, in transaction: HistoryTransaction, _ rows: RowValues?) -> (
+        ChangeGroup, HookFailure?
+    )? {
+        guard filter.looksAtChanges else { return (self, nil) }
+        let (selected, verdict) = filter.select(changes ?? transaction.changes[...], rows)
+        if selected.isEmpty { return nil }
+        var group = self
+        (group.changes, group.count) = (selected[...], selected.count)
+        return (group, verdict.flatMap { HookFailure($0) })
     }
 
     private struct Kind: Hashable {

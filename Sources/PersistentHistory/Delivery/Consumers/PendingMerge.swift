@@ -19,6 +19,8 @@ struct PendingMerge: Sendable {
     private(set) var isFinished = false
     /// The part of a large transaction that the next hook gets next.
     private var part = 0
+    /// Whether the next hook has had an earlier part of it.
+    private(set) var hasMadePart = false
 
     init(
         _ transactions: [HistoryTransaction], own: [HistoryTransaction] = [], after start: Int64, end: Int64,
@@ -72,8 +74,8 @@ struct PendingMerge: Sendable {
     /// alone in its batch.
     func unread(for hook: Hook) -> UnreadChanges? {
         guard let large = remaining.first(where: { $0.outline != nil }) else { return nil }
-        guard hook.endpoint.takesParts else { return UnreadChanges.whole(large, values: hook.wantedValues) }
-        let parts = UnreadChanges.parts(of: large, values: hook.wantedValues)
+        guard hook.endpoint.takesParts else { return UnreadChanges.whole(large, values: hook.wantedRows) }
+        let parts = UnreadChanges.parts(of: large, values: hook.wantedRows)
         return parts[min(part, parts.count - 1)]
     }
 
@@ -81,6 +83,7 @@ struct PendingMerge: Sendable {
     mutating func answer(_ hook: Hook, _ result: MergeResult, to part: CallPart? = nil) {
         rejected.formUnion(result.rejected)
         isFinished = result.verdict == .finish
+        hasMadePart = true
         goOn(hook, after: isFinished || remaining.isEmpty ? nil : part)
     }
 
@@ -92,10 +95,60 @@ struct PendingMerge: Sendable {
             self.part = part.index + 1
         } else {
             self.part = 0
+            hasMadePart = false
             called.insert(hook.name)
         }
     }
 
+    /// Goes on behind hooks that have had the same batch.
+    mutating func resume(after called: Set<String>) { self.called.formUnion(called) }
+
+    // MARK: Calls
+
+    /// What of the batch is for an observer that is called once for all of it.
+    ///
+    /// - Parameters:
+    ///   - changes: Those that were read of a large transaction.
+    ///   - part: Which they are.
+    ///   - read: Their rows.
+    /// - Returns: With a failure where something could not be decided.
+    func groups(for hook: Hook, changes: [HistoryChange]?, part: CallPart?, values read: RowValues?) -> (
+        [CallGroup], HookFailure?
+    ) {
+        let rows = changes == nil ? values : read
+        var groups: [CallGroup] = []
+        var failure: HookFailure?
+        for transaction in changes.map({ read in remaining.map { $0.with(read) } }) ?? remaining {
+            CallGroup.forEach(in: transaction, for: hook, rows) { group, problem in
+                groups.append(group)
+                failure = failure ?? problem
+            }
+        }
+        return (groups, failure)
+    }
+
+    /// For an observer of batches.
+    func call(
+        _ hook: Hook, store: String, consumer: String, groups: [CallGroup], part: CallPart?,
+        values read: RowValues?
+    ) -> MergeCall {
+        MergeCall(
+            header: header(hook, store: store, consumer: consumer, part), groups: groups, part: part,
+            values: CallValues(read ?? values, hook.wantedValues?.maximumBytes))
+    }
+
+    private func header(_ hook: Hook, store: String, consumer: String, _ part: CallPart?) -> HookCallHeader {
+        let first = transactions.first?.token.number ?? end
+        let last = transactions.last?.token.number ?? end
+        let range = transactions.first.map { "\($0.token.store):\(first)-\(last)" } ?? "\(end)"
+        let suffix = part.map { "/\($0.index)" } ?? ""
+        return HookCallHeader(
+            store: store, consumer: consumer, hook: hook.name, hookID: hook.id,
+            delivery: "\(range)/\(consumer)/\(hook.name)\(suffix)")
+    }
+
+    /// For a merge hook.
+    ///
     /// - Parameters:
     ///   - changes: Those that were read for it.
     ///   - part: Which they are.
@@ -104,15 +157,9 @@ struct PendingMerge: Sendable {
         _ hook: Hook, store: String, consumer: String, contexts: [ContextDescription],
         changes: [HistoryChange]? = nil, part: CallPart? = nil, values read: RowValues? = nil
     ) -> MergeCall {
-        let first = transactions.first?.token.number ?? end
-        let last = transactions.last?.token.number ?? end
-        let range = transactions.first.map { "\($0.token.store):\(first)-\(last)" } ?? "\(end)"
-        let suffix = part.map { "/\($0.index)" } ?? ""
-        let header = HookCallHeader(
-            store: store, consumer: consumer, hook: hook.name, hookID: hook.id,
-            delivery: "\(range)/\(consumer)/\(hook.name)\(suffix)")
-        return MergeCall(
-            header: header, transactions: changes.map { read in remaining.map { $0.with(read) } } ?? remaining,
+        MergeCall(
+            header: header(hook, store: store, consumer: consumer, part),
+            transactions: changes.map { read in remaining.map { $0.with(read) } } ?? remaining,
             part: part, contexts: contexts,
             values: CallValues(changes == nil ? values : read, hook.wantedValues?.maximumBytes))
     }

@@ -218,6 +218,6 @@ extension StoreSession {
                 clients[FeedID(consumer: consumer.author, context: $0.name)] != nil
             }
         }
-        return WantedValues.union(feeds.compactMap(\.wantedValues))
+        return WantedValues.union(feeds.compactMap(\.wantedRows))
     }
 }

@@ -64,7 +64,7 @@ actor StoreSession {
         self.stop = stop
         self.control = control
         hasFeedsWithValues = opened.store.consumers.contains { consumer in
-            consumer.feeds.contains { $0.maximumValueBytes != nil }
+            consumer.feeds.contains { $0.wantedRows != nil }
         }
         schemaVersion = opened.schemaVersion
         isMigrating = schemaVersion < 0

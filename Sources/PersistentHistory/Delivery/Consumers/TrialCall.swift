@@ -25,7 +25,7 @@ package struct TrialCall: Sendable {
     func parameters(of token: HistoryToken, in source: any HistorySource) throws -> [UInt8]? {
         try source.check(after: token)
         let start = try source.recorder?.start(of: token) ?? token.number
-        let batch = try source.outlinedBatch(after: start - 1, through: token.number, values: hook.wantedValues)
+        let batch = try source.outlinedBatch(after: start - 1, through: token.number, values: hook.wantedRows)
         guard let transaction = batch.transactions.first else { return nil }
         switch hook.kind {
         case .observer:

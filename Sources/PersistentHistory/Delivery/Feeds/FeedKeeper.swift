@@ -128,13 +128,13 @@ struct FeedKeeper: Sendable {
 
     /// - Parameter batch: What was read after a position, at most to where the consumer is.
     func relevant(
-        _ batch: [HistoryTransaction], to context: FeedContext, of consumer: Consumer, after number: Int64,
+        _ batch: HistoryBatch, to context: FeedContext, of consumer: Consumer, after number: Int64,
         through last: Int64
     ) throws -> [HistoryTransaction] {
         let unmerged = try state.feeds.unmerged(of: consumer.author, after: number, through: last)
-        return batch.filter { transaction in
+        return batch.transactions.filter { transaction in
             (consumer.rule.delivers(transaction.author, to: consumer.author) || !transaction.recreated.isEmpty)
-                && context.wants(transaction)
+                && context.wants(transaction, batch.values)
                 && !unmerged.contains { $0.contains(transaction.token.number) }
         }
     }
@@ -148,16 +148,16 @@ struct FeedKeeper: Sendable {
         let last = try cursor(of: consumer.author)
         guard number < last else { return nil }
         let batch: HistoryBatch
-        if let known = fetcher.known(after: number, through: last, values: context.wantedValues) {
+        if let known = fetcher.known(after: number, through: last, values: context.wantedRows) {
             batch = known
         } else {
             batch = try source.outlinedBatch(
-                after: number, through: last, changes: 1000, values: context.wantedValues)
+                after: number, through: last, changes: 1000, values: context.wantedRows)
         }
         let end = batch.end > number ? batch.end : last
         return Portion(
             transactions: try relevant(
-                batch.transactions, to: context, of: consumer, after: number, through: end), end: end,
+                batch, to: context, of: consumer, after: number, through: end), end: end,
             values: batch.values)
     }
 
@@ -182,10 +182,11 @@ struct FeedKeeper: Sendable {
         // The first transaction that it has not received is usually for it.
         var size = 100
         while number < last {
-            let batch = try source.outlinedBatch(after: number, through: last, changes: size)
+            let batch = try source.outlinedBatch(
+                after: number, through: last, changes: size, values: context.wantedRows)
             let end = batch.end > number ? batch.end : last
             let first = try relevant(
-                batch.transactions, to: context, of: consumer, after: number, through: end
+                batch, to: context, of: consumer, after: number, through: end
             ).first
             if let first {
                 number =
@@ -212,11 +213,12 @@ extension FeedKeeper {
         var position = feed.state.position
         while position < last, position - feed.state.position < Backlog.feedLimit {
             let batch = try source.outlinedBatch(
-                after: position, isPosition: false, through: last, changes: HistoryReader.batchSize, values: nil
+                after: position, isPosition: false, through: last, changes: HistoryReader.batchSize,
+                values: context.wantedRows
             )
             let end = batch.end > position ? batch.end : last
             let relevant = try relevant(
-                batch.transactions, to: context, of: consumer, after: position, through: end)
+                batch, to: context, of: consumer, after: position, through: end)
             backlog.entries = relevant.map { .init(author: $0.author, timestamp: $0.timestamp) }
             backlog.isWhole = end >= last
             if !relevant.isEmpty || backlog.isWhole { break }

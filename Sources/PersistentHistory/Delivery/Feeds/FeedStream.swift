@@ -26,8 +26,9 @@ struct FeedStream {
     private var values: RowValues?
     /// A large transaction that is sent in parts.
     private var partial: Partial?
-    private var entities: Set<BinaryText>?
+    private var filter = ChangeFilter()
     private var wantedValues: WantedValues?
+    private var wantedRows: WantedValues?
 
     private struct Partial {
         let transaction: HistoryTransaction
@@ -94,8 +95,7 @@ struct FeedStream {
         sentExpiry = state.expiry
         window.size = context.window
         window.acknowledge(through: state.position)
-        entities = context.entities
-        wantedValues = context.wantedValues
+        (filter, wantedValues, wantedRows) = (context.filter, context.wantedValues, context.wantedRows)
         do {
             if partial != nil { return .lines(try await nextPart()) }
             return try await nextTransactions(keeper, fetcher, state, context, of: consumer)
@@ -113,8 +113,8 @@ struct FeedStream {
         while let next = portion.first, next.token.number <= state.position { portion.removeFirst() }
         guard window.hasRoom else { return .rest }
         if let large = portion.first, large.outline != nil {
-            let (entities, source) = (context.entities, keeper.source)
-            let effects = try await onPool { try NetEffects(of: large, entities: entities, reading: source) }
+            let (filter, source) = (context.filter, keeper.source)
+            let effects = try await onPool { try NetEffects(of: large, filter, reading: source) }
             portion.removeFirst()
             window.send(large.number)
             partial = Partial(transaction: large, effects: effects)
@@ -160,7 +160,7 @@ struct FeedStream {
             if let recreation = Expiry(transaction) {
                 FeedLineWriter.expired(recreation, to: &json)
             } else {
-                let objects = ObjectIDNotification(transaction, entities: entities).objects
+                let objects = ObjectIDNotification(transaction, filter, values).objects
                 FeedLineWriter.transaction(
                     transaction, objects, values: CallValues(values, wantedValues?.maximumBytes), to: &json)
             }
@@ -173,16 +173,16 @@ struct FeedStream {
         guard var part = partial else { return [] }
         let effects = part.effects
         let position = part.position
-        let wanted = wantedValues
+        let wanted = wantedRows
         let portion = try await onPool { try effects.portion(after: position, values: wanted) }
         part.position = portion.end
-        part.sent += portion.objects.count
-        let isLast = part.sent >= effects.count || portion.objects.isEmpty
+        part.sent += portion.count
+        let isLast = part.sent >= effects.count || portion.count == 0
         let number = isLast && part.index == 0 ? nil : CallPart(index: part.index, isLast: isLast)
         var json = JSONBytes()
         FeedLineWriter.transaction(
             part.transaction, portion.objects, part: number,
-            values: CallValues(portion.values, wanted?.maximumBytes), to: &json)
+            values: CallValues(portion.values, wantedValues?.maximumBytes), to: &json)
         part.index += 1
         partial = isLast ? nil : part
         if isLast { sent = part.transaction.token }

@@ -12,16 +12,18 @@ final class NetEffects: Sendable {
     private let history: any HistorySource
     /// How many objects there are, and how many of them make a part.
     let count: Int
+    private let filter: ChangeFilter
     private func partSize(_ values: WantedValues?) -> Int {
-        values == nil ? history.partSize : TransactionOutline.pieceSize(of: history.partSize)
+        values?.includesRows ?? false ? TransactionOutline.pieceSize(of: history.partSize) : history.partSize
     }
 
-    /// - Parameter entities: Those that are wanted; nil for all.
+    /// - Parameter filter: Which changes are wanted. Its condition is decided for each portion.
     /// - Throws: `HistoryError`; `DatabaseError` where the temporary file cannot be written.
-    init(of transaction: HistoryTransaction, entities: Set<BinaryText>?, reading history: any HistorySource)
+    init(of transaction: HistoryTransaction, _ filter: ChangeFilter, reading history: any HistorySource)
         throws
     {
         self.transaction = transaction
+        self.filter = filter
         self.history = history
         queue = try DatabaseQueue(path: "")
         count = try queue.writeWithoutTransaction { db in
@@ -42,7 +44,7 @@ final class NetEffects: Sendable {
                     """)
             var kinds = Kinds()
             try history.forEachPart(of: transaction) { changes in
-                for (number, change) in changes where entities?.contains(change.entity.name) ?? true {
+                for (number, change) in changes where filter.mayConcern(change) {
                     let key = change.objectID.integer(in: change.entity).map { HistoryValue.integer($0) }
                     try insert.write(
                         db,
@@ -85,6 +87,8 @@ final class NetEffects: Sendable {
     /// Some objects, in the order in which the transaction first touched them.
     struct Portion: Sendable {
         let objects: [ObjectIDNotification.Object]
+        /// How many there were before the filter's condition.
+        let count: Int
         /// Where the next portion begins.
         let end: Int64
         /// The rows of the objects, where they are wanted.
@@ -108,11 +112,15 @@ final class NetEffects: Sendable {
         }
         let (changes, values) = try history.changes(
             at: found.map(\.number), of: transaction, values: values)
-        let objects = zip(changes, found).compactMap { change, found in
-            ObjectIDNotification.Effect(isNew: found.isNew, isGone: found.isGone).map {
+        let objects = zip(changes, found).compactMap { change, found -> ObjectIDNotification.Object? in
+            // Of a row that went, this may be an earlier change: that says nothing of how it was at its end.
+            let isJudged = !found.isGone || change.operation == .delete
+            if isJudged, filter.verdict(on: change, values) == .unwanted { return nil }
+            return ObjectIDNotification.Effect(isNew: found.isNew, isGone: found.isGone).map {
                 ObjectIDNotification.Object(entity: change.entity, objectID: change.objectID, effect: $0)
             }
         }
-        return Portion(objects: objects, end: found.last?.number ?? position, values: values)
+        return Portion(
+            objects: objects, count: found.count, end: found.last?.number ?? position, values: values)
     }
 }

@@ -30,9 +30,14 @@ package struct ObjectIDNotification: Sendable {
 
     /// - Parameter entities: Those that are wanted; nil for all.
     package init(_ transaction: HistoryTransaction, entities: Set<BinaryText>? = nil) {
+        self.init(transaction, ChangeFilter(entities: entities), nil)
+    }
+
+    /// - Parameter rows: What was read with the changes.
+    init(_ transaction: HistoryTransaction, _ filter: ChangeFilter, _ rows: RowValues?) {
         var indices: [Key: Int] = [:]
         var touched: [(change: HistoryChange, first: ChangeOperation, last: ChangeOperation)] = []
-        for change in transaction.changes where entities?.contains(change.entity.name) ?? true {
+        for change in transaction.changes where filter.verdict(on: change, rows) != .unwanted {
             let key = Key(entity: BinaryText(change.entity.name), objectID: change.objectID)
             if let index = indices[key] {
                 // An update says nothing of what was before: a foreign key's action on a row that refers to itself is

@@ -25,8 +25,14 @@ package final class Hook: Sendable, Identifiable {
     package let consumer: String?
     /// For a merge hook: the full name of the one before which it is called.
     package let before: String?
+    /// What makes one call of an observer.
+    package let calls: ObserverCalls
+    /// Which changes an observer is called for. A merge hook gets all.
+    package let filter: ChangeFilter
     /// The rows that it gets with changed objects; nil is none. Those of deleted objects are gone.
     let wantedValues: WantedValues?
+    /// The same with what is asked of rows on its behalf.
+    let wantedRows: WantedValues?
     package let endpoint: any HookEndpoint
     package let policy: FailurePolicy
     /// The endpoint, where it lives on the loop: asked once, for it is asked with each call.
@@ -34,10 +40,15 @@ package final class Hook: Sendable, Identifiable {
     /// The operations, by their places among all.
     private let operationBits: Int
 
-    /// - Parameter maximumValueBytes: The longest text or blob that it gets with changed objects; nil is no values.
+    /// - Parameters:
+    ///   - calls: For an observer: what makes one call.
+    ///   - properties: For an observer of one entity: an update is for it only if it changed one of these columns.
+    ///   - condition: For an observer of one entity: only rows for which this expression is true.
+    ///   - maximumValueBytes: The longest text or blob that it gets with changed objects; nil is no values.
     package init(
         id: UUID, name: String, kind: Kind, entity: String? = nil,
         operations: Set<ChangeOperation> = Set(ChangeOperation.allCases),
+        calls: ObserverCalls = .transaction, properties: [String]? = nil, condition: String? = nil,
         store: String? = nil, consumer: String? = nil, before: String? = nil, maximumValueBytes: Int? = nil,
         endpoint: any HookEndpoint, policy: FailurePolicy = FailurePolicy()
     ) {
@@ -49,10 +60,14 @@ package final class Hook: Sendable, Identifiable {
         self.store = store
         self.consumer = consumer
         self.before = before
+        self.calls = calls
+        filter = ChangeFilter(
+            entity: entity, operations: operations, properties: properties, condition: condition)
         let getsRows = kind == .merge || operations != [.delete]
         wantedValues = maximumValueBytes.flatMap { most in
             getsRows ? WantedValues(entities: entity.map { [BinaryText($0)] }, maximumBytes: most) : nil
         }
+        wantedRows = WantedValues.union([wantedValues, WantedValues(filter)].compactMap { $0 })
         self.endpoint = endpoint
         self.policy = policy
         loopEndpoint = endpoint as? any LoopEndpoint
@@ -64,10 +79,31 @@ package final class Hook: Sendable, Identifiable {
         (entity?.hasSameBytes(as: name) ?? true) && operationBits & operation.bit != 0
     }
 
+    /// Whether anything of a transaction is for it. What of a large one is for it is known only when it is read.
+    ///
+    /// - Parameter rows: What was read with the changes.
+    func concerns(_ transaction: HistoryTransaction, _ rows: RowValues?) -> Bool {
+        if let outline = transaction.outline {
+            return outline.groups.contains { matches(entity: $0.entity.name, operation: $0.operation) }
+        }
+        return transaction.changes.contains { change in
+            matches(entity: change.entity.name, operation: change.operation)
+                && (!filter.looksAtChanges || filter.verdict(on: change, rows) != .unwanted)
+        }
+    }
+
     /// Whether the hook serves this consumer of this store.
     package func serves(store: String, consumer: String) -> Bool {
         (self.store?.hasSameBytes(as: store) ?? true) && (self.consumer?.hasSameBytes(as: consumer) ?? true)
     }
+}
+
+/// What an observer is called for.
+public enum ObserverCalls: String, Sendable, Hashable, Codable, CaseIterable {
+    /// Each transaction's changes of one entity and operation.
+    case transaction
+    /// Everything in a fetched batch that concerns it, at once.
+    case batch
 }
 
 extension ChangeOperation {

@@ -35,6 +35,16 @@ package struct ObserverCall: Sendable {
     package var header: HookCallHeader {
         more?.header ?? HookCallHeader(route, transaction.token, group: group, part: part?.index)
     }
+    /// What another part of the same group is known by.
+    func delivery(ofPart index: Int) -> String {
+        if more?.header == nil {
+            return HookCallHeader(route, transaction.token, group: group, part: index).delivery
+        }
+        let delivery = header.delivery.utf8
+        let name = delivery.lastIndex(of: UInt8(ascii: ".")).map { delivery[..<$0] } ?? delivery[...]
+        return "\(Substring(name)).\(index)"
+    }
+
     /// Appends the members of its header.
     func writeHeader(to json: inout JSONBytes) {
         if let header = more?.header { return header.write(to: &json) }
@@ -97,7 +107,13 @@ package struct ContextDescription: Sendable, Hashable {
     package let path: String?
 }
 
-/// A fetched batch, for a merge hook.
+/// A transaction's changes of one entity and operation, in a call for a whole batch.
+package struct CallGroup: Sendable {
+    package let transaction: HistoryTransaction
+    package let changes: ArraySlice<HistoryChange>
+}
+
+/// A fetched batch, for a merge hook, or for an observer that is called once for each batch.
 package struct MergeCall: Sendable {
     package let header: HookCallHeader
     /// Without those that an earlier hook rejected.
@@ -105,6 +121,8 @@ package struct MergeCall: Sendable {
     /// Which part of a large transaction it is, that is alone in its batch.
     package let part: CallPart?
     package let contexts: [ContextDescription]
+    /// What of the batch is for an observer; nil for a merge hook, which gets all of it.
+    package private(set) var groups: [CallGroup]?
     /// The rows of the objects, where the hook wants them.
     let values: CallValues?
     /// As for an observer's call.
@@ -130,6 +148,16 @@ package struct MergeCall: Sendable {
         self.contexts = contexts
         self.values = values
         kept = nil
+    }
+
+    /// A call of an observer.
+    init(header: HookCallHeader, groups: [CallGroup], part: CallPart?, values: CallValues?) {
+        var transactions: [HistoryTransaction] = []
+        for group in groups where transactions.last?.number != group.transaction.number {
+            transactions.append(group.transaction)
+        }
+        self.init(header: header, transactions: transactions, part: part, contexts: [], values: values)
+        self.groups = groups
     }
 }
 

@@ -50,6 +50,7 @@ extension MergeCall: HookCallJSON {
             part?.write(to: &json)
             var writer = ValueWriter(values)
             writer?.writePosition(to: &json)
+            if let groups { return Self.write(groups, &writer, to: &json) }
             json.name("transactions")
             json.array { json in
                 for transaction in transactions { HistoryJSON.write(transaction, &writer, to: &json) }
@@ -62,6 +63,26 @@ extension MergeCall: HookCallJSON {
                         json.member("kind", context.kind)
                         json.member("path", context.path)
                     }
+                }
+            }
+        }
+    }
+}
+
+extension MergeCall {
+    /// What the call asks for in the protocol.
+    package var method: CallJSON.Method { groups == nil ? .merge : .observe }
+
+    /// The member `groups`.
+    private static func write(_ groups: [CallGroup], _ writer: inout ValueWriter?, to json: inout JSONBytes) {
+        json.name("groups")
+        json.array { json in
+            for group in groups {
+                json.object { json in
+                    json.name("transaction")
+                    HistoryJSON.writeHeader(of: group.transaction, to: &json)
+                    json.name("contexts")
+                    HistoryJSON.writeContexts(group.changes, of: group.transaction, &writer, to: &json)
                 }
             }
         }

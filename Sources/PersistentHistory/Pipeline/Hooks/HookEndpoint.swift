@@ -107,6 +107,10 @@ public struct HookFailure: Error, Sendable, Hashable, CustomStringConvertible {
         case badAnswer
         /// The daemon is stopping.
         case cancelled
+        /// What is for the hook could not be decided: its condition took too long for a row.
+        case undecided
+        /// The hook's condition does not fit the table as it is. The call is not given up before it does.
+        case unfit
     }
 
     /// How the call failed.
@@ -121,4 +125,13 @@ public struct HookFailure: Error, Sendable, Hashable, CustomStringConvertible {
     }
 
     public var description: String { message }
+
+    /// Of what could not be decided; nil of what could.
+    init?(_ verdict: RowVerdict) {
+        switch verdict {
+        case .wanted, .unwanted: return nil
+        case .failed(let text): self.init(.undecided, "Its \"where\" could not be decided: \(text)")
+        case .unfit(let text): self.init(.unfit, "Its \"where\" cannot be decided: \(text).")
+        }
+    }
 }

@@ -4,22 +4,52 @@ package import FoundationEssentials
 package struct HookSet: Sendable {
     package let observers: [Hook]
     package let mergers: [Hook]
+    /// The observers that are called for each transaction.
+    let transactionObservers: [Hook]
+    /// What is called once for a batch, in order: observers that are, then merge hooks.
+    let stages: [Hook]
     /// Of all hooks, when these were asked for.
     let version: Int
     /// Of which objects they want the rows.
     let wantedValues: WantedValues?
-    /// The entities whose changes alone concern them; nil where all may.
-    let entities: Set<BinaryText>?
-    /// To each observer; nil where whose they are is not known.
+    /// What concerns them, where that is not everything.
+    let interests: HookInterests?
+    /// To each observer of transactions; nil where whose they are is not known.
     var routes: [HookRoute]?
 
     init(observers: [Hook], mergers: [Hook], version: Int) {
         self.observers = observers
         self.mergers = mergers
+        transactionObservers = observers.filter { $0.calls == .transaction }
+        stages = observers.filter { $0.calls == .batch } + mergers
         self.version = version
-        wantedValues = WantedValues.union((observers + mergers).compactMap(\.wantedValues))
-        let named = observers.compactMap(\.entity)
-        entities = mergers.isEmpty && named.count == observers.count ? Set(names: named) : nil
+        wantedValues = WantedValues.union((observers + mergers).compactMap(\.wantedRows))
+        interests = mergers.isEmpty ? HookInterests(observers) : nil
+    }
+}
+
+/// What concerns the observers of a consumer.
+struct HookInterests: Sendable, Hashable {
+    /// Entities of which every change may.
+    private(set) var entities: Set<BinaryText> = []
+    /// Of others, what these let through.
+    private(set) var filters: Set<ChangeFilter> = []
+
+    init(entities: Set<BinaryText> = [], filters: Set<ChangeFilter> = []) {
+        self.entities = entities
+        self.filters = filters
+    }
+
+    /// Nil where everything may.
+    init?(_ observers: [Hook]) {
+        for hook in observers {
+            guard let entity = hook.entity else { return nil }
+            if hook.filter.looksAtChanges {
+                filters.insert(hook.filter)
+            } else {
+                entities.insert(BinaryText(entity))
+            }
+        }
     }
 }
 
@@ -91,7 +121,9 @@ package final class HookRegistry: Sendable {
                 observers: all.observers.filter { $0.serves(store: store, consumer: consumer) },
                 mergers: all.mergers.filter { $0.serves(store: store, consumer: consumer) },
                 version: all.version)
-            hooks.routes = hooks.observers.map { HookRoute(store: store, consumer: consumer, hook: $0) }
+            hooks.routes = hooks.transactionObservers.map {
+                HookRoute(store: store, consumer: consumer, hook: $0)
+            }
             return hooks
         }
     }

@@ -11,9 +11,11 @@ final class IdleConsumers: Sendable {
         var hooks: Int?
         /// The idle consumers.
         var idle: Set<String> = []
-        /// The entities for which each consumer was woken up when it was last idle, and the consumers by entity.
-        var entities: [String: Set<BinaryText>] = [:]
+        /// What each consumer was woken up for when it was last idle; the consumers by entity, and by filter: many ask
+        /// the same, and each is asked once.
+        var interests: [String: HookInterests] = [:]
         var interested: [BinaryText: Set<String>] = [:]
+        var filters: [BinaryText: [ChangeFilter: Set<String>]] = [:]
         /// The consumers that every commit wakes up.
         var awake: Set<String>
         /// The checkpoints of consumers that were woken up and have not continued yet.
@@ -54,8 +56,9 @@ final class IdleConsumers: Sendable {
     ///
     /// - Parameters:
     ///   - number: Its position.
-    ///   - hooks: The version of the hooks from which the entities are.
-    func add(_ consumer: String, at number: Int64, until entities: Set<BinaryText>, hooks: Int) {
+    ///   - interests: What wakes it up.
+    ///   - hooks: The version of the hooks from which these are.
+    func add(_ consumer: String, at number: Int64, until interests: HookInterests, hooks: Int) {
         state.withLock { state in
             guard number == state.checkpoint.position, state.hooks == nil || state.hooks == hooks else {
                 return
@@ -63,7 +66,7 @@ final class IdleConsumers: Sendable {
             state.hooks = hooks
             state.awake.remove(consumer)
             state.idle.insert(consumer)
-            if state.entities[consumer] != entities { state.register(consumer, for: entities) }
+            if state.interests[consumer] != interests { state.register(consumer, for: interests) }
         }
     }
 
@@ -92,6 +95,7 @@ final class IdleConsumers: Sendable {
                 batch.forEachEntity { entity in
                     for consumer in state.interested[entity] ?? [] { state.wake(consumer) }
                 }
+                state.wakeFiltered(by: batch)
             }
             state.hooks = hooks
             state.checkpoint = checkpoint
@@ -107,12 +111,49 @@ extension IdleConsumers.State {
         woken[consumer] = checkpoint
     }
 
-    fileprivate mutating func register(_ consumer: String, for entities: Set<BinaryText>) {
-        for entity in self.entities.updateValue(entities, forKey: consumer) ?? [] {
+    fileprivate mutating func register(_ consumer: String, for interests: HookInterests) {
+        let before = self.interests.updateValue(interests, forKey: consumer)
+        for entity in before?.entities ?? [] {
             interested[entity]?.remove(consumer)
             if interested[entity]?.isEmpty ?? false { interested[entity] = nil }
         }
-        for entity in entities { interested[entity, default: []].insert(consumer) }
+        for entity in interests.entities { interested[entity, default: []].insert(consumer) }
+        for filter in before?.filters ?? [] {
+            for entity in filter.entities ?? [] {
+                filters[entity]?[filter]?.remove(consumer)
+                if filters[entity]?[filter]?.isEmpty ?? false { filters[entity]?[filter] = nil }
+                if filters[entity]?.isEmpty ?? false { filters[entity] = nil }
+            }
+        }
+        for filter in interests.filters {
+            for entity in filter.entities ?? [] {
+                filters[entity, default: [:]][filter, default: []].insert(consumer)
+            }
+        }
+    }
+
+    /// Wakes those whose filters let something of a batch through. What of a large transaction is for them is known
+    /// only when it is read.
+    fileprivate mutating func wakeFiltered(by batch: HistoryBatch) {
+        if filters.isEmpty { return }
+        var open = filters
+        func wakeAll(_ entity: BinaryText, where isFor: (ChangeFilter) -> Bool) {
+            for (filter, consumers) in open[entity] ?? [:] where isFor(filter) {
+                open[entity]?[filter] = nil
+                for consumer in consumers { wake(consumer) }
+            }
+        }
+        for transaction in batch.transactions {
+            for name in transaction.recreated { wakeAll(BinaryText(name)) { _ in true } }
+            for group in transaction.outline?.groups ?? [] {
+                wakeAll(BinaryText(group.entity.name)) { $0.operations.contains(group.operation) }
+            }
+            for change in transaction.changes {
+                let entity = BinaryText(change.entity.name)
+                guard open[entity] != nil else { continue }
+                wakeAll(entity) { $0.verdict(on: change, batch.values) != .unwanted }
+            }
+        }
     }
 }
 

@@ -70,14 +70,16 @@ struct RowTable: Sendable {
 
 /// The tables of a store whose rows are read, as of one version of its schema.
 final class RowTables: Sendable {
-    private struct State {
+    fileprivate struct State {
         var version: Int64 = -1
         var schema: StoreSchema?
         /// Nil is what is no table, or cannot be read.
         var tables: [BinaryText: RowTable?] = [:]
+        var conditions: [RowCondition: Result<TableCondition, TableCondition.Unfit>] = [:]
+        var databases: [BinaryText: ConditionDatabase] = [:]
     }
 
-    private let state = Locked(State())
+    fileprivate let state = Locked(State())
 
     /// Reads a schema that has changed, where rows were read before, so that the next reading finds it.
     func follow(_ db: Database, _ version: Int64) throws {
@@ -101,6 +103,33 @@ final class RowTables: Sendable {
             if let found = table, try !found.isReadable(db) { table = nil }
             state.tables[name] = .some(table)
             return table
+        }
+    }
+}
+
+extension RowTables {
+    /// A condition for the rows of a table as it is now.
+    ///
+    /// - Throws: `TableCondition.Unfit`, and what SQLite says.
+    func condition(_ condition: RowCondition, _ db: Database) throws -> TableCondition {
+        let name = condition.entity.text
+        let table = try self.table(name, db)
+        return try state.withLock { state in
+            if let known = state.conditions[condition] { return try known.get() }
+            let result: Result<TableCondition, TableCondition.Unfit>
+            do {
+                guard let table else {
+                    throw TableCondition.Unfit("there is no table \"\(name)\" whose rows can be read")
+                }
+                let database =
+                    try state.databases[condition.entity] ?? ConditionDatabase(of: table.schema, in: db)
+                state.databases[condition.entity] = database
+                result = .success(try TableCondition(condition, table, database))
+            } catch let error as TableCondition.Unfit {
+                result = .failure(error)
+            }
+            state.conditions[condition] = result
+            return try result.get()
         }
     }
 }

@@ -22,6 +22,9 @@ struct RowValueReader {
     /// Those met so far, by entity: the schema is the same in all of the transaction.
     private var known: [BinaryText: RowTable?] = [:]
     private var rows: [BinaryText: RowValues.Rows] = [:]
+    private var verdicts: [RowCondition: RowVerdicts] = [:]
+    /// Conditions that took too long for a row: no other row is asked.
+    private var slow: Set<RowCondition> = []
     private var bytes = 0
 
     init(
@@ -34,17 +37,38 @@ struct RowValueReader {
         self.excess = excess
     }
 
-    var values: RowValues { RowValues(at: position, wanted, rows) }
+    var values: RowValues { RowValues(at: position, wanted, rows, verdicts) }
 
     /// - Parameter all: Also rows that were deleted, which may have come back.
     /// - Returns: False where the limit was met.
     mutating func read(_ changes: some Sequence<HistoryChange>, all: Bool = false) throws -> Bool {
-        for change in changes
-        where (all || change.operation != .delete) && wanted.includes(change.entity.name) {
+        for change in changes {
+            for condition in wanted.conditions where condition.entity.text.hasSameBytes(as: change.entity.name)
+            {
+                try judge(change, condition)
+            }
+            guard all || change.operation != .delete, wanted.includes(change.entity.name) else { continue }
             try read(change.objectID, of: change.entity)
             if case .ends(let most) = excess, bytes > most { return false }
         }
         return true
+    }
+
+    /// Decides a condition for a change's row, unless that is done.
+    private mutating func judge(_ change: HistoryChange, _ condition: RowCondition) throws {
+        guard verdicts[condition]?[change] == nil else { return }
+        let verdict: RowVerdict
+        if slow.contains(condition) {
+            verdict = ConditionDatabase.tookTooLong
+        } else {
+            do {
+                verdict = try tables.condition(condition, db).verdict(on: change, db)
+            } catch let error as TableCondition.Unfit {
+                verdict = .unfit(error.message)
+            }
+            if verdict == ConditionDatabase.tookTooLong { slow.insert(condition) }
+        }
+        verdicts[condition, default: RowVerdicts()][change] = verdict
     }
 
     private mutating func read(_ object: ObjectID, of entity: Entity) throws {

@@ -1,0 +1,138 @@
+/// Which changes a hook or a feed gets: by entity, by operation, by what an update changed, and by the row.
+package struct ChangeFilter: Sendable, Hashable {
+    /// Nil is every entity.
+    package let entities: Set<BinaryText>?
+    package let operations: Set<ChangeOperation>
+    /// An update is for it only if it changed one of these columns; inserts and deletes are not concerned. Nil is any.
+    package let properties: Set<BinaryText>?
+    /// Only changes of rows for which this is true.
+    package let condition: RowCondition?
+
+    package init(
+        entities: Set<BinaryText>? = nil, operations: Set<ChangeOperation> = Set(ChangeOperation.allCases),
+        properties: Set<BinaryText>? = nil, condition: RowCondition? = nil
+    ) {
+        self.entities = entities
+        self.operations = operations
+        self.properties = properties
+        self.condition = condition
+    }
+
+    /// - Parameters:
+    ///   - entity: The one entity that columns are of; nil is every entity, and then there are no columns to name.
+    ///   - condition: An SQL expression over the columns of the row.
+    package init(
+        entity: String?, operations: Set<ChangeOperation> = Set(ChangeOperation.allCases),
+        properties: [String]?, condition: String?
+    ) {
+        self.init(
+            entities: entity.map { [BinaryText($0)] }, operations: operations,
+            properties: entity == nil ? nil : properties.map { Set(names: $0) },
+            condition: entity.flatMap { entity in condition.map { RowCondition(entity: entity, $0) } })
+    }
+
+    /// Whether single changes of an entity and operation may be left out.
+    var looksAtChanges: Bool { properties != nil || condition != nil }
+
+    func concerns(_ entity: String) -> Bool { entities?.contains(entity) ?? true }
+
+    /// Whether a transaction may have something for it, as far as its entities tell.
+    func mayConcern(_ transaction: HistoryTransaction) -> Bool {
+        guard let entities else { return true }
+        return transaction.concerns(entities) || !entities.isDisjoint(with: transaction.recreated.asBinary)
+    }
+
+    /// Whether a change is for it.
+    ///
+    /// - Parameter rows: What was read with the changes.
+    func verdict(on change: HistoryChange, _ rows: RowValues?) -> RowVerdict {
+        guard mayConcern(change) else { return .unwanted }
+        guard let condition else { return .wanted }
+        return rows?.verdict(on: change, condition)
+            ?? .failed("The rows of \"\(change.entity.name)\" were not read.")
+    }
+
+    /// Whether a change may be for it, as far as the history tells.
+    func mayConcern(_ change: HistoryChange) -> Bool {
+        guard concerns(change.entity.name), operations.contains(change.operation) else { return false }
+        // What is not known for certain is passed on.
+        guard let properties, change.operation == .update, change.unnamedProperties == nil else { return true }
+        return change.changedProperties.contains { properties.contains($0) }
+    }
+
+    /// The changes that are for it, in order.
+    ///
+    /// - Returns: Those that could not be decided, too, with why that is so of the first.
+    func select(_ changes: ArraySlice<HistoryChange>, _ rows: RowValues?) -> (
+        changes: [HistoryChange], failure: RowVerdict?
+    ) {
+        var failure: RowVerdict?
+        let selected = changes.filter { change in
+            switch verdict(on: change, rows) {
+            case .wanted: return true
+            case .unwanted: return false
+            case let verdict:
+                failure = failure ?? verdict
+                return true
+            }
+        }
+        return (selected, failure)
+    }
+}
+
+/// An SQL expression over the columns of an entity's row.
+package struct RowCondition: Sendable, Hashable {
+    package let entity: BinaryText
+    package let expression: BinaryText
+
+    package init(entity: String, _ expression: String) {
+        self.entity = BinaryText(entity)
+        self.expression = BinaryText(expression)
+    }
+}
+
+/// Whether a row's change is wanted.
+enum RowVerdict: Sendable, Hashable {
+    case wanted
+    case unwanted
+    /// The condition could not be decided for this row: it took too long, or a value is too large.
+    case failed(String)
+    /// The condition does not fit the table as it is.
+    case unfit(String)
+}
+
+/// Of changed objects, whether a condition is true of their rows as of one snapshot of the store.
+struct RowVerdicts: Sendable {
+    /// A delete, judged by what its tombstone kept.
+    fileprivate struct Deletion: Hashable {
+        let key: BinaryText
+        let tombstone: Tombstone?
+    }
+
+    private var integers: [Int64: RowVerdict] = [:]
+    private var texts: [BinaryText: RowVerdict] = [:]
+    private var deletions: [Deletion: RowVerdict] = [:]
+
+    subscript(change: HistoryChange) -> RowVerdict? {
+        get {
+            if change.operation == .delete { return deletions[Deletion(change)] }
+            if let integer = change.objectID.integer(in: change.entity) { return integers[integer] }
+            return texts[BinaryText(change.objectID.keyText)]
+        }
+        set {
+            if change.operation == .delete {
+                deletions[Deletion(change)] = newValue
+            } else if let integer = change.objectID.integer(in: change.entity) {
+                integers[integer] = newValue
+            } else {
+                texts[BinaryText(change.objectID.keyText)] = newValue
+            }
+        }
+    }
+}
+
+extension RowVerdicts.Deletion {
+    fileprivate init(_ change: HistoryChange) {
+        self.init(key: BinaryText(change.objectID.keyText), tombstone: change.tombstone)
+    }
+}

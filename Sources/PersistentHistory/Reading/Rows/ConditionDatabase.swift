@@ -1,0 +1,319 @@
+import GRDB
+import GRDBSQLite
+internal import Glibc
+
+/// Decides SQL conditions on rows of one table.
+///
+/// It is a database of its own, in memory, with a table that has the columns of the store's: their names, types and
+/// collations, and nothing else. So SQLite compares as it does in the store, and an expression reaches nothing but the
+/// values of one row, whoever wrote it and whatever the store's schema says. A condition is a generated column there:
+/// SQLite itself refuses subqueries, aggregates, parameters and functions that are not deterministic
+/// (https://www.sqlite.org/gencol.html), and an authorizer refuses what is left.
+///
+/// Used under the lock that a reader has for its connection.
+final class ConditionDatabase: Sendable {
+    /// The longest text or blob that is looked at. What is larger is not decided.
+    static let mostBytes = 1 << 20
+    /// The longest expression.
+    static let longestExpression = 10_000
+    /// Of processor time, for one row.
+    static let mostTime: Duration = .milliseconds(10)
+
+    /// A condition that fits the table.
+    struct Compiled: Sendable {
+        /// The columns that it reads, in the table's order.
+        let columns: [String]
+        fileprivate let insert: String
+        fileprivate let result: String
+    }
+
+    private struct State {
+        var conditions: [BinaryText: Result<Compiled, Problem>] = [:]
+    }
+
+    /// What is wrong with a condition.
+    struct Problem: Error {
+        let message: String
+    }
+
+    nonisolated(unsafe) private let db: OpaquePointer
+    /// Prepared once: a row takes three.
+    nonisolated(unsafe) private var statements: [String: OpaquePointer] = [:]
+    private let guardian: Guardian
+    private let columns: [Column]
+    private let state = Locked(State())
+
+    struct Column: Sendable {
+        let name: String
+        let declaredType: String
+        let collation: String
+    }
+
+    /// - Throws: `DatabaseError`, also where a column has a collation that only the application knows.
+    init(columns: [Column], isStrict: Bool) throws {
+        var connection: OpaquePointer?
+        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_MEMORY
+        let result = sqlite3_open_v2(":memory:", &connection, flags, nil)
+        guard result == SQLITE_OK, let connection else {
+            sqlite3_close_v2(connection)
+            throw DatabaseError(resultCode: ResultCode(rawValue: result))
+        }
+        db = connection
+        guardian = Guardian()
+        self.columns = columns
+        // Its text would be taken for a value where it names no column.
+        _disableDoubleQuotedStringLiterals(db)
+        sqlite3_limit(db, SQLITE_LIMIT_LENGTH, Int32(Self.mostBytes + Self.longestExpression))
+        sqlite3_limit(db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000)
+        sqlite3_limit(db, SQLITE_LIMIT_EXPR_DEPTH, 200)
+        let list = columns.map { column in
+            let type =
+                isStrict || column.declaredType.isEmpty
+                ? column.declaredType : SQLText.name(column.declaredType)
+            return "\(SQLText.name(column.name)) \(type) COLLATE \(SQLText.name(column.collation))"
+        }
+        try run("CREATE TABLE row (\(list.joined(separator: ", ")))\(isStrict ? " STRICT" : "")")
+        guardian.watch(db)
+    }
+
+    deinit {
+        for statement in statements.values { sqlite3_finalize(statement) }
+        sqlite3_close_v2(db)
+    }
+
+    // MARK: Compiling
+
+    /// - Throws: `Problem`.
+    func compiled(_ expression: BinaryText) throws(Problem) -> Compiled {
+        if let known = state.withLock({ $0.conditions[expression] }) { return try known.get() }
+        let number = state.withLock { $0.conditions.count }
+        let result: Result<Compiled, Problem>
+        do { result = .success(try compile(expression.text, number)) } catch { result = .failure(error) }
+        state.withLock { $0.conditions[expression] = result }
+        return try result.get()
+    }
+
+    private func compile(_ expression: String, _ number: Int) throws(Problem) -> Compiled {
+        if let problem = Self.problem(of: expression) { throw Problem(message: problem) }
+        // The line's end ends a comment.
+        let enclosed = "(\(expression)\n)"
+        let read = try guarded(.reads) { try run("SELECT \(enclosed) FROM row") }
+        var name = "historyd_condition_\(number)"
+        while columns.contains(where: { SQLText.areSame($0.name, name) }) { name += "_" }
+        _ = try guarded(.defines) { try run("ALTER TABLE row ADD COLUMN \(name) ANY AS \(enclosed)") }
+        let known = Set(names: read.map(SQLText.folded))
+        let names = columns.map(\.name).filter { known.contains(SQLText.folded($0)) }
+        let places = names.map { _ in "?" }.joined(separator: ", ")
+        let compiled = Compiled(
+            columns: names,
+            insert: names.isEmpty
+                ? "INSERT INTO row DEFAULT VALUES"
+                : "INSERT INTO row (\(names.map(SQLText.name).joined(separator: ", "))) VALUES (\(places))",
+            result: "SELECT \(name) IS TRUE FROM row")
+        // SQLite refuses to ask for the present time only when it is asked.
+        if case .failed(let text) = verdict(compiled, names.map { _ in .null }),
+            text.hasPrefix("non-deterministic")
+        {
+            throw Problem(message: text)
+        }
+        return compiled
+    }
+
+    /// What shows that a text is not one expression.
+    static func problem(of expression: String) -> String? {
+        guard expression.utf8.count <= longestExpression else {
+            return "it is longer than \(longestExpression) bytes"
+        }
+        var open = 0
+        let tokens = SQLTokens.tokens(expression)
+        for token in tokens {
+            if token.isSymbol("(") { open += 1 }
+            if token.isSymbol(")") { open -= 1 }
+            if open < 0 || token.isSymbol(";") { return "it is more than one expression" }
+            if token.kind == .variable { return "there are no parameters in it: \"\(token.text)\"" }
+        }
+        if open > 0 { return "a \"(\" has no \")\"" }
+        return tokens.isEmpty ? "it is empty" : nil
+    }
+
+    private func guarded(_ mode: Guardian.Mode, _ body: () throws -> Void) throws(Problem) -> [String] {
+        guardian.begin(mode)
+        defer { guardian.begin(.evaluates) }
+        do {
+            try body()
+            return guardian.columns
+        } catch {
+            throw Problem(message: guardian.refusal ?? Self.text(of: error))
+        }
+    }
+
+    private static func text(of error: any Error) -> String {
+        (error as? DatabaseError)?.message ?? "\(error)"
+    }
+
+    // MARK: Deciding
+
+    /// Whether a condition is true of a row.
+    ///
+    /// - Parameter values: Of the columns that it reads, in their order.
+    func verdict(_ condition: Compiled, _ values: [HistoryValue]) -> RowVerdict {
+        if let index = values.firstIndex(where: { $0.byteCount > Self.mostBytes }) {
+            return .failed(
+                "\"\(condition.columns[index])\" has \(values[index].byteCount) bytes; conditions look at \(Self.mostBytes) at most."
+            )
+        }
+        guardian.begin(.evaluates)
+        do {
+            try run("DELETE FROM row")
+            try run(condition.insert, values)
+            let isTrue = try isTrue(condition.result)
+            // SQLite asks its progress handler in loops alone.
+            if guardian.isOver { return Self.tookTooLong }
+            return isTrue ? .wanted : .unwanted
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_INTERRUPT {
+            return Self.tookTooLong
+        } catch {
+            return .failed("\(Self.text(of: error)).")
+        }
+    }
+
+    static let tookTooLong = RowVerdict.failed("It took longer than \(mostTime.milliseconds) ms for one row.")
+
+    // MARK: Statements
+
+    private func run(_ sql: String, _ values: [HistoryValue] = []) throws {
+        try withStatement(sql) { statement in
+            statement.bind(values)
+            let result = sqlite3_step(statement)
+            guard result == SQLITE_DONE || result == SQLITE_ROW else {
+                throw DatabaseError(lastOf: statement, result)
+            }
+        }
+    }
+
+    private func isTrue(_ sql: String) throws -> Bool {
+        try withStatement(sql) { statement in
+            let result = sqlite3_step(statement)
+            guard result == SQLITE_ROW else { throw DatabaseError(lastOf: statement, result) }
+            return sqlite3_column_int(statement, 0) != 0
+        }
+    }
+
+    private func withStatement<T>(_ sql: String, _ body: (OpaquePointer) throws -> T) throws -> T {
+        let statement = try prepared(sql)
+        defer {
+            sqlite3_reset(statement)
+            sqlite3_clear_bindings(statement)
+        }
+        return try body(statement)
+    }
+
+    private func prepared(_ sql: String) throws -> OpaquePointer {
+        if let statement = statements[sql] { return statement }
+        var statement: OpaquePointer?
+        let result = sqlite3_prepare_v3(db, sql, -1, 0, &statement, nil)
+        guard result == SQLITE_OK, let statement else {
+            throw DatabaseError(
+                resultCode: ResultCode(rawValue: result), message: String(cString: sqlite3_errmsg(db)))
+        }
+        statements[sql] = statement
+        return statement
+    }
+}
+
+/// Watches over what expressions may do, and for how long.
+private final class Guardian: Sendable {
+    enum Mode: Sendable {
+        /// Notes which columns an expression reads.
+        case reads
+        /// A condition becomes a column.
+        case defines
+        case evaluates
+    }
+
+    private struct State {
+        var mode = Mode.evaluates
+        var columns: [String] = []
+        var selects = 0
+        var refusal: String?
+        var end: Int64 = .max
+    }
+
+    private let state = Locked(State())
+
+    var columns: [String] { state.withLock { $0.columns } }
+    /// Why the last expression was refused.
+    var refusal: String? { state.withLock { $0.refusal } }
+
+    func begin(_ mode: Mode) {
+        let end = Self.processorTime + ConditionDatabase.mostTime.nanoseconds
+        state.withLock { $0 = State(mode: mode, end: end) }
+    }
+
+    func watch(_ db: OpaquePointer) {
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        sqlite3_set_authorizer(
+            db,
+            { context, action, first, second, _, _ in
+                guard let context else { return SQLITE_DENY }
+                let guardian = Unmanaged<Guardian>.fromOpaque(context).takeUnretainedValue()
+                return guardian.allows(
+                    action, first.map { String(cString: $0) }, second.map { String(cString: $0) })
+                    ? SQLITE_OK : SQLITE_DENY
+            }, context)
+        sqlite3_progress_handler(
+            db, 500,
+            { context in
+                guard let context else { return 1 }
+                return Unmanaged<Guardian>.fromOpaque(context).takeUnretainedValue().isOver ? 1 : 0
+            }, context)
+    }
+
+    var isOver: Bool { state.withLock { Self.processorTime > $0.end } }
+
+    private static var processorTime: Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
+
+    /// See https://www.sqlite.org/c3ref/c_alter_table.html for what the two texts are.
+    private func allows(_ action: Int32, _ first: String?, _ second: String?) -> Bool {
+        state.withLock { state in
+            guard case .reads = state.mode else { return true }
+            switch action {
+            case SQLITE_SELECT:
+                state.selects += 1
+                if state.selects > 1 { state.refusal = "it has a subquery" }
+            case SQLITE_READ:
+                if let name = second, !name.isEmpty {
+                    if SQLText.areSame(name, "rowid") {
+                        state.refusal = "the rowid is no column: name the primary key's"
+                    } else {
+                        state.columns.append(name)
+                    }
+                }
+            case SQLITE_FUNCTION:
+                let name = SQLText.folded(second ?? "")
+                if !Self.functions.contains(name) {
+                    state.refusal = "the function \(name)() is not allowed"
+                }
+            default: state.refusal = "it does more than to look at a row"
+            }
+            return state.refusal == nil
+        }
+    }
+
+    /// Built-in functions that give one answer for the same values. Those of dates are refused by SQLite where they
+    /// ask for the present time.
+    private static let functions: Set<String> = [
+        "abs", "ceil", "ceiling", "char", "coalesce", "concat", "concat_ws", "date", "datetime", "floor",
+        "format",
+        "glob", "hex", "if", "ifnull", "iif", "instr", "julianday", "json", "json_array", "json_array_length",
+        "json_extract", "json_object", "json_quote", "json_type", "json_valid", "length", "like", "likelihood",
+        "likely", "lower", "ltrim", "max", "min", "mod", "nullif", "octet_length", "printf", "quote", "replace",
+        "round", "rtrim", "sign", "strftime", "substr", "substring", "time", "timediff", "trim", "trunc",
+        "typeof",
+        "unhex", "unicode", "unixepoch", "unlikely", "upper", "->", "->>",
+    ]
+}
