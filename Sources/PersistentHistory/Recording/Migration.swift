@@ -51,7 +51,7 @@ package final class Migration {
         }
         do {
             (replaced, dataVersion) = try HistoryError.translating(path) { [queue] in
-                let replaced = try queue.inTransaction(.immediate) { db in try Self.takeOut(entities, db) }
+                let replaced = try queue.inSoloTransaction { db in try Self.takeOut(entities, db) }
                 return (replaced, try queue.read { db in try Self.dataVersion(db) })
             }
         } catch {
@@ -94,7 +94,7 @@ package final class Migration {
         let isSameFile = FileID(of: path) == file
         let result = Result {
             try HistoryError.translating(path) {
-                try isSameFile ? queue.inTransaction(.immediate) { db in try putBack(db) } : nil
+                try isSameFile ? queue.inSoloTransaction { db in try putBack(db) } : nil
             }
         }
         try HistoryError.translating(path) { try queue.end() }

@@ -1,0 +1,166 @@
+import GRDB
+
+/// Takes the steps of one cleanup, each in its own transaction, at moments when no other connection is in one.
+struct CleaningSteps {
+    let path: String
+    let queue: DatabaseQueue
+    /// For how long a step may be refused before the cleanup is given up.
+    let timeout: Duration
+    private(set) var effort = CleaningEffort()
+    private var entry = SoloEntry()
+    private var solo = SoloPace()
+    private var risk = RiskBudget()
+
+    init(path: String, queue: DatabaseQueue, timeout: Duration) {
+        (self.path, self.queue, self.timeout) = (path, queue, timeout)
+    }
+
+    /// For how long a lock may stand in the way.
+    private static let lockTimeout: Duration = .seconds(5)
+
+    private enum Attempt {
+        /// - Parameter duration: How long the lock was held.
+        case taken(CleaningStep, duration: Duration)
+        /// Others are in a transaction.
+        case refused
+        /// With a rollback journal, others write.
+        case locked(HistoryError)
+    }
+
+    /// Takes steps until the last one, a stop, or too many refusals.
+    ///
+    /// - Returns: What they did in all.
+    /// - Throws: `HistoryError`; with `.storeBusy` after the timeout.
+    mutating func take(
+        size: Int, in sizes: ClosedRange<Int>, _ shouldStop: @Sendable () -> Bool,
+        step: (Database, _ size: Int) throws -> CleaningStep,
+        committed: (CleaningStep) -> Void = { _ in }
+    ) async throws -> Int {
+        var pace = CleaningPace(size: size, in: sizes)
+        var done = 0
+        var refusedSince: ContinuousClock.Instant?
+        var last: (version: Int64, newest: Int64?, at: ContinuousClock.Instant)?
+        while !shouldStop() {
+            let (attempt, version) = try attempt(pace, step)
+            let now = ContinuousClock.now
+            guard case .taken(let taken, let duration) = attempt else {
+                let since = refusedSince ?? now
+                refusedSince = since
+                risk.refused(version: version, now: now)
+                effort.refused(for: now - since)
+                if case .locked(let error) = attempt, now - since >= Self.lockTimeout { throw error }
+                if now - since >= timeout { throw waits() }
+                try await Task.sleep(for: solo.refused(chance: .random(in: 0..<1)), clock: .loop)
+                continue
+            }
+            if refusedSince != nil { effort.waited(for: now - (refusedSince ?? now)) }
+            refusedSince = nil
+            risk.taken(after: duration, now: now)
+            effort.steps += 1
+            done += taken.done
+            committed(taken)
+            if taken.isLast { break }
+            var others = CleaningPace.Others()
+            if let last {
+                others.wrote = last.version != version
+                others.changes = (taken.newest ?? 0) - (last.newest ?? 0)
+                others.time = now - last.at
+            }
+            last = (version, taken.newest, now)
+            let pause = pace.pause(after: duration, done: taken.done, others: others)
+            try await Task.sleep(for: pause, clock: .loop)
+        }
+        return done
+    }
+
+    /// - Returns: With it, SQLite's `data_version`, which changes with each commit of another connection.
+    private mutating func attempt(
+        _ pace: CleaningPace, _ step: (Database, _ size: Int) throws -> CleaningStep
+    ) throws -> (Attempt, version: Int64) {
+        var start = ContinuousClock.now
+        var version: Int64 = 0
+        func body(_ db: Database) throws -> CleaningStep {
+            start = .now
+            return try step(db, pace.size)
+        }
+        do {
+            let result = try HistoryError.translating(path) {
+                try queue.writeWithoutTransaction { db -> CleaningStep? in
+                    version = try Int64.fetchOne(try db.cachedStatement(sql: "PRAGMA data_version")) ?? 0
+                    let found = try entry.transaction(
+                        db, wait: solo.wait, restartsLog: !pace.isCareful, body)
+                    if found != nil { solo.entered() }
+                    guard found == nil, risk.isDue(version: version, now: .now) else { return found }
+                    var result: CleaningStep?
+                    try db.inTransaction(.immediate) {
+                        result = try body(db)
+                        return .commit
+                    }
+                    effort.atRisk += 1
+                    return result
+                }
+            }
+            return (result.map { .taken($0, duration: .now - start) } ?? .refused, version)
+        } catch let error as HistoryError where error.code == .storeBusy {
+            return (.locked(error), version)
+        }
+    }
+
+    private func waits() -> HistoryError {
+        let inTheWay = LockHolders.ofReadMarks(of: path)
+        let who = inTheWay.isEmpty ? "other connections" : inTheWay.joined(separator: ", ")
+        return HistoryError(
+            .storeBusy,
+            "The cleanup of \"\(path)\" waits for a moment without open transactions: \(who) had some all the time for \(timeout.components.seconds) s.",
+            hint: "It goes on when they end. A transaction that was left open, or a cursor that was not closed, is ended by the application.")
+    }
+}
+
+/// What a cleanup did to disturb nobody.
+package struct CleaningEffort: Sendable, Equatable {
+    /// Transactions that it committed.
+    package var steps = 0
+    /// How often a step was put off because others were in a transaction.
+    package private(set) var refusals = 0
+    /// Steps that were taken although others were in a transaction.
+    package var atRisk = 0
+    /// For how long a step was put off at most.
+    package private(set) var longestWait: Duration = .zero
+
+    mutating func refused(for time: Duration) {
+        refusals += 1
+        waited(for: time)
+    }
+
+    mutating func waited(for time: Duration) { longestWait = max(longestWait, time) }
+}
+
+/// When a step is taken although others are in a transaction: a pure value.
+///
+/// A transaction of theirs that has begun to read, and writes after the step, fails. Such a step is taken only where no
+/// other was possible for long while history grew, and so seldom that one transaction in many thousands meets it.
+struct RiskBudget: Sendable {
+    /// For how long no step was possible.
+    static let patience: Duration = .seconds(60)
+    /// The steps at risk take at most this part of the time.
+    static let share = 10_000
+
+    private var refused: (version: Int64, since: ContinuousClock.Instant)?
+    private var notBefore: ContinuousClock.Instant?
+
+    /// - Parameter version: SQLite's `data_version`, which changes with each commit of another connection.
+    mutating func refused(version: Int64, now: ContinuousClock.Instant) {
+        if refused == nil { refused = (version, now) }
+    }
+
+    /// Where nobody commits, history does not grow.
+    func isDue(version: Int64, now: ContinuousClock.Instant) -> Bool {
+        guard let refused, now - refused.since >= Self.patience, version != refused.version else { return false }
+        return notBefore.map { now >= $0 } ?? true
+    }
+
+    mutating func taken(after duration: Duration, now: ContinuousClock.Instant) {
+        refused = nil
+        notBefore = now + duration * Self.share
+    }
+}
