@@ -213,7 +213,7 @@ static const sqlite3_io_methods *guardedBase;
 /* Of the main database of a connection; NULL if it has none. */
 static sqlite3_file *guardedFile(sqlite3 *db) {
     sqlite3_file *file = 0;
-    sqlite3_file_control(db, 0, SQLITE_FCNTL_FILE_POINTER, &file);
+    if (db) sqlite3_file_control(db, 0, SQLITE_FCNTL_FILE_POINTER, &file);
     return file && file->pMethods == &guarded ? file : 0;
 }
 
@@ -227,13 +227,22 @@ void history_forget_pages(sqlite3 *db) {
 
 /* MARK: The only transaction */
 
-int history_enter_solo(sqlite3 *db, unsigned staying, int restarts_log, struct history_readers *readers) {
+int history_enter_solo(
+    sqlite3 *db, unsigned staying, int wait, int restarts_log, struct history_readers *readers
+) {
     sqlite3_file *file = guardedFile(db);
     if (!file) return SQLITE_NOTFOUND;
     if (isLost(file)) return HISTORY_IOERR_MAPPING_LOST;
     struct guard *guard = guardOf(file);
     guard->solo.restartsLog = restarts_log;
-    return solo_enter(&guard->solo, file, guard->base, guard->index, staying, readers);
+    return solo_enter(&guard->solo, file, guard->base, guard->index, staying, wait, readers);
+}
+
+void history_open_solo(sqlite3 *db) {
+    sqlite3_file *file = guardedFile(db);
+    if (!file || isLost(file)) return;
+    struct guard *guard = guardOf(file);
+    solo_open(&guard->solo, file, guard->base, guard->index);
 }
 
 void history_leave_solo(sqlite3 *db) {

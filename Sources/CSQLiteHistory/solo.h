@@ -12,16 +12,25 @@ struct solo {
     /* The read marks that it holds exclusively, one bit each. */
     unsigned held;
     int isReading, isWriting;
+    /* The mark by which SQLite reads. */
+    int reading;
     int restartsLog;
+    /* When the transaction began, in microseconds, and whether others may begin one beside it. */
+    long long start;
+    int isOpen;
 };
 
 /* index: the first region of the wal-index; NULL where none is mapped. */
 int solo_enter(
     struct solo *solo, sqlite3_file *file, const sqlite3_io_methods *base, uint32_t volatile *index, unsigned staying,
-    struct history_readers *readers);
+    int wait, struct history_readers *readers);
 
 int solo_lock(
     struct solo *solo, sqlite3_file *file, const sqlite3_io_methods *base, int offset, int count, int flags);
+
+/* Lets others begin transactions if this one takes long: see solo.c. */
+void solo_open(
+    struct solo *solo, sqlite3_file *file, const sqlite3_io_methods *base, uint32_t volatile *index);
 
 void solo_leave(struct solo *solo, sqlite3_file *file, const sqlite3_io_methods *base);
 

@@ -4,16 +4,22 @@ import GRDB
 struct CleaningSteps {
     let path: String
     let queue: DatabaseQueue
-    /// For how long a step may be refused before the cleanup is given up.
-    let timeout: Duration
+    /// For how long a step may be refused before the cleanup is given up; nil for ever.
+    let timeout: Duration?
+    let progress: (CleaningProgress) -> Void
     private(set) var effort = CleaningEffort()
     private var entry = SoloEntry()
     private var solo = SoloPace()
     private var risk = RiskBudget()
 
-    init(path: String, queue: DatabaseQueue, timeout: Duration) {
-        (self.path, self.queue, self.timeout) = (path, queue, timeout)
+    init(
+        path: String, queue: DatabaseQueue, timeout: Duration?, progress: @escaping (CleaningProgress) -> Void
+    ) {
+        (self.path, self.queue, self.timeout, self.progress) = (path, queue, timeout, progress)
     }
+
+    /// After which time it is said that the cleanup waits.
+    private static let saidAfter: Duration = .seconds(10)
 
     /// For how long a lock may stand in the way.
     private static let lockTimeout: Duration = .seconds(5)
@@ -39,6 +45,7 @@ struct CleaningSteps {
         var pace = CleaningPace(size: size, in: sizes)
         var done = 0
         var refusedSince: ContinuousClock.Instant?
+        var isSaid = false
         var last: (version: Int64, newest: Int64?, at: ContinuousClock.Instant)?
         while !shouldStop() {
             let (attempt, version) = try attempt(pace, step)
@@ -49,12 +56,16 @@ struct CleaningSteps {
                 risk.refused(version: version, now: now)
                 effort.refused(for: now - since)
                 if case .locked(let error) = attempt, now - since >= Self.lockTimeout { throw error }
-                if now - since >= timeout { throw waits() }
+                if let timeout, now - since >= timeout { throw waits(for: now - since) }
+                if now - since >= Self.saidAfter, !isSaid {
+                    isSaid = true
+                    progress(.waits(waits(for: now - since)))
+                }
                 try await Task.sleep(for: solo.refused(chance: .random(in: 0..<1)), clock: .loop)
                 continue
             }
             if refusedSince != nil { effort.waited(for: now - (refusedSince ?? now)) }
-            refusedSince = nil
+            (refusedSince, isSaid) = (nil, false)
             risk.taken(after: duration, now: now)
             effort.steps += 1
             done += taken.done
@@ -106,26 +117,34 @@ struct CleaningSteps {
         }
     }
 
-    private func waits() -> HistoryError {
+    private func waits(for time: Duration) -> HistoryError {
         let inTheWay = LockHolders.ofReadMarks(of: path)
         let who = inTheWay.isEmpty ? "other connections" : inTheWay.joined(separator: ", ")
         return HistoryError(
             .storeBusy,
-            "The cleanup of \"\(path)\" waits for a moment without open transactions: \(who) had some all the time for \(timeout.components.seconds) s.",
-            hint: "It goes on when they end. A transaction that was left open, or a cursor that was not closed, is ended by the application.")
+            "The cleanup of \"\(path)\" waits for transactions to end: for \(time.components.seconds) s, \(who) always had one open.",
+            hint: "Look for a transaction or a cursor that an application has left open.")
     }
 }
 
-/// What a cleanup did to disturb nobody.
-package struct CleaningEffort: Sendable, Equatable {
-    /// Transactions that it committed.
-    package var steps = 0
-    /// How often a step was put off because others were in a transaction.
-    package private(set) var refusals = 0
-    /// Steps that were taken although others were in a transaction.
-    package var atRisk = 0
+/// What is known of a cleanup before its outcome.
+enum CleaningProgress {
+    case stepped(CleaningEffort)
+    case waits(HistoryError)
+}
+
+/// The transactions of a cleanup, and how they kept out of the way of others.
+public struct CleaningEffort: Sendable, Hashable {
+    /// Transactions that were committed.
+    public internal(set) var steps = 0
+    /// How often one was put off because another connection was in a transaction.
+    public private(set) var refusals = 0
+    /// Of the steps, those that were taken although other connections were in a transaction.
+    public internal(set) var atRisk = 0
     /// For how long a step was put off at most.
-    package private(set) var longestWait: Duration = .zero
+    public private(set) var longestWait: Duration = .zero
+
+    package init() {}
 
     mutating func refused(for time: Duration) {
         refusals += 1
@@ -133,6 +152,14 @@ package struct CleaningEffort: Sendable, Equatable {
     }
 
     mutating func waited(for time: Duration) { longestWait = max(longestWait, time) }
+
+    /// Counts another cleanup.
+    package mutating func add(_ other: CleaningEffort) {
+        steps += other.steps
+        refusals += other.refusals
+        atRisk += other.atRisk
+        waited(for: other.longestWait)
+    }
 }
 
 /// When a step is taken although others are in a transaction: a pure value.
@@ -155,10 +182,12 @@ struct RiskBudget: Sendable {
 
     /// Where nobody commits, history does not grow.
     func isDue(version: Int64, now: ContinuousClock.Instant) -> Bool {
-        guard let refused, now - refused.since >= Self.patience, version != refused.version else { return false }
+        guard let refused, now - refused.since >= Self.patience, version != refused.version
+        else { return false }
         return notBefore.map { now >= $0 } ?? true
     }
 
+    /// Processes a step of either kind.
     mutating func taken(after duration: Duration, now: ContinuousClock.Instant) {
         refused = nil
         notBefore = now + duration * Self.share

@@ -45,15 +45,14 @@ public struct HistoryCleaner: Sendable {
 
     /// - Parameters:
     ///   - history: What each step must find: the file may have been replaced since the plan was made.
-    ///   - timeout: For how long it waits for a moment without other transactions.
-    ///   - report: Receives what was done to disturb nobody, also where the cleanup fails.
+    ///   - timeout: For how long it waits for a moment without other transactions; nil until it should stop.
     func clean(
-        through limit: Int64, of history: PlannedHistory?, timeout: Duration = HistoryCleaner.timeout,
-        report: (CleaningEffort) -> Void = { _ in }, shouldStop: @Sendable () -> Bool
+        through limit: Int64, of history: PlannedHistory?, timeout: Duration? = HistoryCleaner.timeout,
+        progress: @escaping (CleaningProgress) -> Void = { _ in }, shouldStop: @Sendable () -> Bool
     ) async throws -> Outcome {
         let queue = try StoreConnection.open(path, .write, timeout: .zero, work: WorkLimit())
-        var steps = CleaningSteps(path: path, queue: queue, timeout: timeout)
-        defer { report(steps.effort) }
+        var steps = CleaningSteps(path: path, queue: queue, timeout: timeout, progress: progress)
+        defer { progress(.stepped(steps.effort)) }
         do {
             let outcome = try await clean(&steps, through: limit, of: history, shouldStop)
             try HistoryError.translating(path) { try queue.end() }

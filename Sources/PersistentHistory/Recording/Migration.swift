@@ -44,7 +44,8 @@ package final class Migration {
             // What is not as it should be is mended before, so that it is not taken for the migration's.
             try Tracking.refresh(path, timeout: Self.timeout)
             file = FileID(of: path)
-            queue = try StoreConnection.open(path, .write, timeout: Self.timeout)
+            queue = try StoreConnection.open(
+                path, .write, timeout: Self.timeout, work: WorkLimit(endsWithTask: false))
         } catch {
             lock.end()
             throw error

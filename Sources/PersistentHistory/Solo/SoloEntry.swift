@@ -10,8 +10,7 @@ internal import Glibc
 /// solo transaction lasts (see `solo.c`). With a rollback journal there is nothing to do: its locks exclude each other already.
 struct SoloEntry {
     private(set) var staying = StayingReaders()
-    /// Who was in a transaction at the last refusal.
-    private(set) var readers = OtherReaders()
+    var now: () -> ContinuousClock.Instant = { .now }
 
     /// Runs a transaction if no other connection is in one.
     ///
@@ -42,29 +41,23 @@ struct SoloEntry {
         }
     }
 
-    private mutating func enter(_ connection: SQLiteConnection?, wait: Duration, _ restartsLog: Bool) throws -> Bool {
+    private mutating func enter(
+        _ connection: SQLiteConnection?, wait: Duration, _ restartsLog: Bool
+    ) throws -> Bool {
+        if wait > .zero { assertMayWait() }
         var seen = history_readers()
-        let start = ContinuousClock.now
-        while true {
-            let result = history_enter_solo(connection, staying.marks, restartsLog ? 1 : 0, &seen)
-            switch result {
-            case SQLITE_OK: return true
-            // By another VFS nothing is known of others.
-            case SQLITE_NOTFOUND: return true
-            case SQLITE_BUSY: break
-            default: throw DatabaseError(resultCode: ResultCode(rawValue: result))
-            }
-            readers = OtherReaders(seen)
-            let now = ContinuousClock.now
-            staying.look(readers, now: now)
-            guard now - start < wait else { return false }
-            assertMayWait()
-            usleep(Self.pollInterval)
+        let microseconds = Int32(clamping: Int64(wait / .microseconds(1)))
+        let result = history_enter_solo(
+            connection, staying.marks, microseconds, restartsLog ? 1 : 0, &seen)
+        switch result {
+        // By another VFS nothing is known of others.
+        case SQLITE_OK, SQLITE_NOTFOUND: return true
+        case SQLITE_BUSY:
+            staying.look(OtherReaders(seen), now: now())
+            return false
+        default: throw DatabaseError(resultCode: ResultCode(rawValue: result))
         }
     }
-
-    /// In microseconds. Connections that wait meanwhile try again at growing distances, the first of which are shorter.
-    private static let pollInterval: UInt32 = 100
 }
 
 extension OtherReaders {

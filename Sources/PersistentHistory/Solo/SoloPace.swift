@@ -8,7 +8,7 @@ struct SoloPace: Sendable, Equatable {
     /// How many attempts only look.
     static let looks = 3
     /// An attempt waits no longer for the transactions in progress.
-    static let longestWait: Duration = .milliseconds(100)
+    static let longestWait: Duration = .milliseconds(64)
     /// How many times longer than an attempt has waited the store is left alone.
     static let restraint = 20
 
