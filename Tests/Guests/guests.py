@@ -5,11 +5,25 @@ Python's sqlite3 and many object mappers do. In a write-ahead log, SQLite refuse
 connection has committed since the read, whatever the application's timeout. Applications of one row take turns by a
 lock of their own (--alone lets them fail by each other), so that without historyd none of them fails.
 
-    HISTORYD_BIN=.build/debug python3 Tests/Guests/guests.py --seconds 10
+    HISTORYD_BIN=.build/debug python3 Tests/Guests/guests.py table --seconds 10
+
+"check" says what does not hold that is promised.
 
 Standard library only."""
-import argparse, fcntl, json, multiprocessing, os, random, shutil, signal, socket, sqlite3, statistics, subprocess
-import sys, tempfile, time
+import argparse
+import fcntl
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
 from pathlib import Path
 
 BIN = Path(os.environ.get("HISTORYD_BIN", ".build/debug")).resolve()
@@ -160,64 +174,182 @@ def share(values, part):
     return values[min(len(values) - 1, int(len(values) * part))] if values else 0
 
 
-def case(arguments, clean, rows, writers, readers, hold, pace, alone=False):
-    folder = tempfile.mkdtemp(prefix="guests-")
-    try:
-        plain, store = f"{folder}/plain.sqlite", f"{folder}/store.sqlite"
-        for path in (plain, store):
-            make_store(path, rows)
-        without = run(plain, arguments.seconds / 2, writers, readers, hold, pace, alone)
-        with Daemon(folder, store, clean=clean) as daemon:
-            start, before = time.monotonic(), daemon.metric("historyd_cleanup_deleted_changes_total")
-            result = run(store, arguments.seconds, writers, readers, hold, pace, alone)
-            deleted = daemon.metric("historyd_cleanup_deleted_changes_total") - before
-            db = sqlite3.connect(store)
-            left = db.execute("SELECT count(*) FROM historyd_change").fetchone()[0]
-            db.close()
-            risk = daemon.metric("historyd_cleanup_steps_at_risk_total")
-            longest = daemon.metric("historyd_cleanup_longest_wait_seconds")
-            elapsed = time.monotonic() - start
-            gone = max(deleted, rows + result[0] - left) if rows else deleted
-        return without, result, gone / elapsed, left, risk, longest
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def stays(store, until, ready):
+    """A connection that reads once and leaves its transaction open."""
+    db = sqlite3.connect(store, isolation_level=None)
+    db.execute("BEGIN")
+    db.execute("SELECT count(*) FROM item").fetchone()
+    ready.set()
+    time.sleep(max(0, until - time.monotonic()))
 
 
-def text(failures, done):
-    total = sum(failures.values())
-    return f"{total} of {done + total}"
+class Case:
+    """Applications beside a daemon, and what it does meanwhile."""
+
+    def __init__(self, name, clean=None, writers=1, readers=0, hold=0.002, pace=0.001, alone=False, rows=None,
+                 meanwhile=None, cleans=True, **entry):
+        self.name, self.meanwhile, self.rows, self.cleans, self.entry = name, meanwhile, rows, cleans, entry
+        self.clean = clean or {"strategy": "byNotification", "times": 1}
+        self.applications = dict(writers=writers, readers=readers, hold=hold, pace=pace, alone=alone)
+
+    def run(self, seconds, rows):
+        rows = self.rows or rows
+        folder = tempfile.mkdtemp(prefix="guests-")
+        try:
+            plain, store = f"{folder}/plain.sqlite", f"{folder}/store.sqlite"
+            for path in (plain, store):
+                make_store(path, rows)
+            self.without = run(plain, seconds / 2, **self.applications)
+            with Daemon(folder, store, clean=self.clean, **self.entry) as daemon:
+                start = time.monotonic()
+                meanwhile = self.meanwhile and (lambda until: self.meanwhile(daemon, store, until))
+                self.result = run(store, seconds, **self.applications, meanwhile=meanwhile)
+                elapsed = time.monotonic() - start
+                db = sqlite3.connect(store)
+                self.left = db.execute("SELECT count(*) FROM historyd_change").fetchone()[0]
+                self.whole = db.execute("PRAGMA integrity_check").fetchone()[0]
+                db.close()
+                self.metrics = [daemon.metric(f"historyd_cleanup_{name}") for name in
+                                ("steps_total", "refusals_total", "steps_at_risk_total", "longest_wait_seconds")]
+                self.rate = (rows + self.result[0] - self.left) / elapsed
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return self
+
+    def problems(self):
+        """What is promised and was not found."""
+        failures = sum(self.result[1].values())
+        if not self.applications["alone"] and failures:
+            yield f"{failures} of {failures + self.result[0]} transactions failed: {self.result[1]}"
+        if self.whole != "ok":
+            yield f"integrity_check: {self.whole}"
+        if self.cleans and self.rate <= 0:
+            yield f"nothing was cleaned: {self.left} changes are left, {self.metrics}"
+        if self.metrics[2]:
+            yield f"{self.metrics[2]:.0f} steps were taken at risk"
+
+
+def cleaning(daemon, store, until):
+    """An operator cleans again and again."""
+    while time.monotonic() < until:
+        daemon.ask("clean", "main", check=False)
+        time.sleep(0.1)
+
+
+def making_tables(daemon, store, until):
+    """Another program makes and drops tables, in turn with the applications."""
+    db = sqlite3.connect(store, timeout=5, isolation_level=None)
+    turn = open(f"{store}.turn", "w")
+    number = 0
+    while time.monotonic() < until:
+        number += 1
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        db.execute(f"CREATE TABLE made_{number} (id INTEGER PRIMARY KEY, text TEXT)")
+        if number > 5:
+            db.execute(f"DROP TABLE made_{number - 5}")
+        fcntl.flock(turn, fcntl.LOCK_UN)
+        time.sleep(0.1)
+
+
+def tracking(daemon, store, until):
+    """Somebody tracks and untracks a table again and again."""
+    db = sqlite3.connect(store, timeout=5, isolation_level=None)
+    turn = open(f"{store}.turn", "w")
+    fcntl.flock(turn, fcntl.LOCK_EX)
+    db.execute("CREATE TABLE other (id INTEGER PRIMARY KEY, text TEXT)")
+    fcntl.flock(turn, fcntl.LOCK_UN)
+    db.close()
+    while time.monotonic() < until:
+        control("track", store, "other", check=False)
+        control("untrack", store, "other", check=False)
+
+
+def killing(daemon, store, until):
+    """The daemon is killed while it cleans, and starts again."""
+    while time.monotonic() < until - 1:
+        time.sleep(random.uniform(0.05, 0.4))
+        daemon.process.kill()
+        daemon.process.wait()
+        os.unlink(daemon.folder / "notify")
+        daemon.__enter__()
+
+
+def staying(daemon, store, until):
+    """Another program keeps a transaction open all the time."""
+    ready = multiprocessing.Event()
+    multiprocessing.get_context("fork").Process(target=stays, args=(store, until, ready), daemon=True).start()
+    ready.wait(10)
+
+
+BY_TIME = {"strategy": "byDuration", "seconds": 1}
+NEVER = {"strategy": "none"}
+
+TABLE = [
+    Case("1, 0.1 ms", hold=0.0001),
+    Case("1, 2 ms"),
+    Case("1, 2 ms, no pause", pace=0),
+    Case("1, 50 ms", hold=0.05, pace=0.005),
+    Case("1, 50 ms, no pause", hold=0.05, pace=0),
+    Case("3 in turn, 2 ms", writers=3),
+    Case("1, 5 ms, and 3 readers without pause", readers=3, hold=0.005),
+    Case("1, 10 ms, and 8 readers without pause", readers=8, hold=0.01),
+    Case("1, 2 ms, cleaned by time", clean=BY_TIME),
+    Case("1, 2 ms, beside a transaction that stays open", meanwhile=staying),
+    Case("1, 2 ms, historyctl clean of 300,000", clean=NEVER, rows=300_000, meanwhile=cleaning),
+    Case("1, 2 ms, tables are made", entities="*", meanwhile=making_tables),
+    Case("1, 2 ms, track and untrack", meanwhile=tracking),
+    Case("3 at once, 2 ms", writers=3, pace=0.02, alone=True),
+]
+
+CHECK = [
+    Case("cleaned after each notification"),
+    Case("no pause between transactions", pace=0),
+    Case("50 ms between read and write", hold=0.05, pace=0.005),
+    Case("several applications and readers", writers=2, readers=2, hold=0.005),
+    Case("cleaned by time", clean=BY_TIME),
+    Case("a transaction that stays open", meanwhile=staying),
+    Case("historyctl clean", clean=NEVER, rows=100_000, meanwhile=cleaning),
+    Case("tables are made", entities="*", meanwhile=making_tables),
+    Case("track and untrack", meanwhile=tracking),
+    Case("the daemon is killed", rows=100_000, meanwhile=killing),
+]
+
+
+def share(values, part):
+    return values[min(len(values) - 1, int(len(values) * part))] if values else 0
+
+
+def print_table(cases, arguments):
+    print("| applications, read to write | fail without | fail with | wait to begin, p50, p99, max (ms), without | with "
+          "| cleaned/s | left | steps | refusals | at risk | longest wait |\n" + "|---" * 11 + "|")
+    for case in cases:
+        case.run(arguments.seconds, arguments.rows)
+
+        def failed(result):
+            total = sum(result[1].values())
+            return f"{total} of {result[0] + total}"
+
+        def waits(result):
+            return ", ".join(f"{share(result[2], part) * 1000:.2f}" for part in (0.5, 0.99, 1))
+        print(f"| {case.name} | {failed(case.without)} | {failed(case.result)} | {waits(case.without)} "
+              f"| {waits(case.result)} | {case.rate:.0f} | {case.left} | "
+              + " | ".join(f"{value:.0f}" for value in case.metrics[:3]) + f" | {case.metrics[3]:.1f} s |", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--rows", type=int, default=20000)
-    parser.add_argument("--only", default="")
+    parser.add_argument("what", choices=["table", "check"], nargs="?", default="table")
+    parser.add_argument("--seconds", type=float, default=10, help="of each case")
+    parser.add_argument("--rows", type=int, default=20000, help="of history at the beginning")
+    parser.add_argument("--only", default="", help="cases whose names contain it")
     arguments = parser.parse_args()
-    each = {"strategy": "byNotification", "times": 1}
-    cases = [
-        # name, clean, writers, readers, read to write, pause
-        ("1 application, 0.1 ms", each, 1, 0, 0.0001, 0.001),
-        ("1 application, 2 ms", each, 1, 0, 0.002, 0.001),
-        ("1 application, 2 ms, no pause", each, 1, 0, 0.002, 0),
-        ("1 application, 50 ms", each, 1, 0, 0.05, 0.005),
-        ("1 application, 50 ms, no pause", each, 1, 0, 0.05, 0),
-        ("3 applications in turn, 2 ms", each, 3, 0, 0.002, 0.001),
-        ("1 application, 2 ms, 3 readers of 5 ms", each, 1, 3, 0.005, 0.001),
-        ("1 application, 10 ms, 8 readers", each, 1, 8, 0.01, 0.001),
-        ("byDuration 1 s, 2 ms", {"strategy": "byDuration", "seconds": 1}, 1, 0, 0.002, 0.001),
-        ("3 applications at once, 2 ms", each, 3, 0, 0.002, 0.02, True),
-    ]
-    print(f"| applications | fail without | fail with | begin p50, p99, max (ms) without | with | rows cleaned/s | rows left | at risk | longest wait |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for name, clean, *rest in cases:
-        if arguments.only not in name:
-            continue
-        without, result, rate, left, risk, longest = case(arguments, clean, arguments.rows, *rest)
-        def waits(values):
-            return ", ".join(f"{share(values[2], part) * 1000:.2f}" for part in (0.5, 0.99, 1))
-        print(f"| {name} | {text(without[1], without[0])} | {text(result[1], result[0])} | {waits(without)} | "
-              f"{waits(result)} | {rate:.0f} | {left} | {risk:.0f} | {longest:.1f} s |", flush=True)
+    cases = [case for case in (TABLE if arguments.what == "table" else CHECK) if arguments.only in case.name]
+    if arguments.what == "table":
+        return print_table(cases, arguments)
+    problems = [f"{case.name}: {problem}" for case in cases
+                for problem in case.run(arguments.seconds, arguments.rows).problems()]
+    print("\n".join(problems) or "ok")
+    sys.exit(1 if problems else 0)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import Testing
                 try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, by TEXT)")
             }
             try queue.close()
-            solo = try StoreConnection.open(path, .write, timeout: .zero)
+            solo = try StoreConnection.open(path, .write, timeout: .zero, work: WorkLimit())
         }
 
         /// An application's connection, which waits for nothing.
@@ -210,6 +210,42 @@ import Testing
         try writer.end()
         #expect(try store.write())
         try reader.end()
+        #expect(try store.isWhole())
+    }
+
+    @Test("A transaction that takes long lets others begin", arguments: [true, false])
+    func long(hasLog: Bool) throws {
+        let store = try Store()
+        let (early, late) = (try store.application(), try store.application())
+        if hasLog {
+            #expect(try store.write())
+        } else {
+            try early.run("PRAGMA wal_checkpoint(TRUNCATE)")
+        }
+        let written = try store.solo.writeWithoutTransaction { db in
+            try store.entry.transaction(db, wait: .zero) { db in
+                try db.execute(sql: "INSERT INTO t (by) VALUES ('solo')")
+                usleep(300_000)
+                // SQLite asks its progress handler.
+                _ = try Int.fetchOne(
+                    db,
+                    sql: """
+                        WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+                        SELECT count(*) FROM n
+                        """)
+                // Otherwise they would wait for ten seconds, and fail.
+                try early.read()
+                try late.read()
+                try early.end()
+                try db.execute(sql: "INSERT INTO t (by) VALUES ('solo')")
+                return true
+            }
+        }
+        #expect(written == true)
+        try late.end()
+        #expect(try store.write())
+        try early.write()
+        #expect(try store.count() == (hasLog ? 5 : 4))
         #expect(try store.isWhole())
     }
 
