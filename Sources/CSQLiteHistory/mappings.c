@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
 #include "mappings.h"
-#include "CSQLiteHistory.h"
+#include "solo.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -34,6 +34,9 @@ struct guard {
     struct guard *next;
     struct guard **link;
     struct region *regions;
+    /* The first region of the wal-index, where its header is. */
+    uint32_t volatile *index;
+    struct solo solo;
     atomic_int isLost;
 };
 
@@ -172,18 +175,23 @@ static int mapRegion(sqlite3_file *file, int number, int size, int extends, void
     char *start = (char *)*address;
     int added = addRegion(guard, start, (size_t)size);
     if (added != SQLITE_OK) return added;
+    if (number == 0) guard->index = (uint32_t volatile *)start;
     if (atomic_load(&anyIsLost) && hasMark(start, (size_t)size)) atomic_store(&guard->isLost, 1);
     return isLost(file) ? HISTORY_IOERR_MAPPING_LOST : rc;
 }
 
 static int lockRegions(sqlite3_file *file, int offset, int count, int flags) {
     if (isLost(file) && !(flags & SQLITE_SHM_UNLOCK)) return HISTORY_IOERR_MAPPING_LOST;
-    return guardOf(file)->base->xShmLock(file, offset, count, flags);
+    struct guard *guard = guardOf(file);
+    return solo_lock(&guard->solo, file, guard->base, offset, count, flags);
 }
 
 static int unmapRegions(sqlite3_file *file, int removes) {
-    removeRegions(guardOf(file));
-    return guardOf(file)->base->xShmUnmap(file, removes);
+    struct guard *guard = guardOf(file);
+    solo_leave(&guard->solo, file, guard->base);
+    guard->index = 0;
+    removeRegions(guard);
+    return guard->base->xShmUnmap(file, removes);
 }
 
 static int readFile(sqlite3_file *file, void *bytes, int count, sqlite3_int64 offset) {
@@ -202,13 +210,44 @@ static int closeFile(sqlite3_file *file) {
 static sqlite3_io_methods guarded;
 static const sqlite3_io_methods *guardedBase;
 
+/* Of the main database of a connection; NULL if it has none. */
+static sqlite3_file *guardedFile(sqlite3 *db) {
+    sqlite3_file *file = 0;
+    if (db) sqlite3_file_control(db, 0, SQLITE_FCNTL_FILE_POINTER, &file);
+    return file && file->pMethods == &guarded ? file : 0;
+}
+
 /* MARK: Memory */
 
 void history_forget_pages(sqlite3 *db) {
-    sqlite3_file *file = 0;
     sqlite3_db_release_memory(db);
-    sqlite3_file_control(db, 0, SQLITE_FCNTL_FILE_POINTER, &file);
-    if (file && file->pMethods == &guarded) forgetRegions(guardOf(file));
+    sqlite3_file *file = guardedFile(db);
+    if (file) forgetRegions(guardOf(file));
+}
+
+/* MARK: The only transaction */
+
+int history_enter_solo(
+    sqlite3 *db, unsigned staying, int wait, int restarts_log, struct history_readers *readers
+) {
+    sqlite3_file *file = guardedFile(db);
+    if (!file) return SQLITE_NOTFOUND;
+    if (isLost(file)) return HISTORY_IOERR_MAPPING_LOST;
+    struct guard *guard = guardOf(file);
+    guard->solo.restartsLog = restarts_log;
+    return solo_enter(&guard->solo, file, guard->base, guard->index, staying, wait, readers);
+}
+
+void history_open_solo(sqlite3 *db) {
+    sqlite3_file *file = guardedFile(db);
+    if (!file || isLost(file)) return;
+    struct guard *guard = guardOf(file);
+    solo_open(&guard->solo, file, guard->base, guard->index);
+}
+
+void history_leave_solo(sqlite3 *db) {
+    sqlite3_file *file = guardedFile(db);
+    if (file) solo_leave(&guardOf(file)->solo, file, guardOf(file)->base);
 }
 
 /* MARK: Opening */

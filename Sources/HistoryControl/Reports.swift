@@ -88,6 +88,8 @@ package struct StoreReport: Codable, Sendable, Hashable {
     package var unlistedChanges: Int?
     /// Whether history is deleted only by hand; not there where a strategy does it.
     package var neverCleaned: Bool?
+    /// What a cleanup waits for; not there where none waits for long.
+    package var cleaningWaits: String?
     /// How many changes the history has, but for those that were kept in an earlier cleanup; not there while the store
     /// is not open.
     package var changes: Int64?

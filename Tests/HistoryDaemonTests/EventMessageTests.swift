@@ -256,6 +256,6 @@ enum EventSamples {
     private static let cleaningEvents: [PipelineEvent] = [
         .cleaned(HistoryCleaner.Outcome(deleted: 2, floor: token, givenBack: 4096, free: 8192)),
         .cleaningBlocked(by: ["Main", "Main/live"]), .cleaningHeldBack(by: ["Main"]), .cleaningFailed(error),
-        .cleaningRecovered,
+        .cleaningRecovered, .cleaningWaits(error), .cleaningStepped(CleaningEffort()),
     ]
 }

@@ -37,4 +37,37 @@ void history_survive_lost_mappings(void);
  * wal-index that are mapped. The next statement reads them again, mostly from the system's memory. */
 void history_forget_pages(sqlite3 *db);
 
+/* Those that are in a transaction of a database in a write-ahead log, by the five read marks of its wal-index. */
+struct history_readers {
+    /* The marks that other connections hold, one bit each. */
+    unsigned held;
+    /* Those of them whose connections see an older state than the current one, so that they cannot write any more. */
+    unsigned outdated;
+    unsigned marks[5];
+    /* Whether connections that are about to begin wait. */
+    int isShut;
+};
+
+/* What SQLite reports where a transaction would begin and is not the only one. It is SQLITE_LOCKED | 250 << 8. */
+#define HISTORY_LOCKED_READERS 64006
+
+/* Keeps other connections from beginning a transaction, so that the next one of this connection is the only one: see
+ * solo.c. To be called outside a transaction. Gives SQLITE_OK where it will be, or where there is no write-ahead log;
+ * SQLITE_BUSY where others are still in a transaction. SQLITE_NOTFOUND if the database was not opened by
+ * history_plain_vfs(). history_leave_solo() is to follow in any case.
+ *
+ * staying: those of the others that are not waited for, if they see an older state.
+ * wait: for how long, in microseconds, the end of the others' transactions is waited for. Whoever would begin one
+ * meanwhile waits as well.
+ * restarts_log: whether the transaction may begin the log from its start again, which waits for the disk. */
+int history_enter_solo(
+    sqlite3 *db, unsigned staying, int wait, int restarts_log, struct history_readers *readers);
+
+/* To be called from time to time during that transaction, also by a progress handler: if it takes long, others may
+ * begin transactions beside it from now on. */
+void history_open_solo(sqlite3 *db);
+
+/* Ends it, where that transaction did not. */
+void history_leave_solo(sqlite3 *db);
+
 #endif

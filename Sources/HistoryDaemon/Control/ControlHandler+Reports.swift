@@ -76,6 +76,7 @@ extension ControlHandler {
         report.changes = positions?.changes
         report.untracked = untracked(store.name)
         if store.served.isNeverCleaned { report.neverCleaned = true }
+        report.cleaningWaits = dependencies.status.read { $0.stores[store.name]?.cleaningWaits }
         report.consumers = store.served.consumers.map {
             self.report($0, store, positions, isPaused: isPaused, isOpen: isOpen)
         }

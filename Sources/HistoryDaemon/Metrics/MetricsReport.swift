@@ -109,6 +109,23 @@ extension MetricsReport {
             "historyd_cleanup_deleted_changes",
             "Changes deleted from the store's history. Kept over restarts.", as: .counter
         ) { Double(status.counters.stores[$0.name]?.deletedChanges ?? 0) }
+        write(
+            "historyd_cleanup_steps", "Transactions of cleanups since the daemon started.", as: .counter
+        ) { known($0).map { Double($0.cleaningEffort.steps) } }
+        write(
+            "historyd_cleanup_refusals",
+            "How often a step of a cleanup was put off because another connection was in a transaction.",
+            as: .counter
+        ) { known($0).map { Double($0.cleaningEffort.refusals) } }
+        write(
+            "historyd_cleanup_steps_at_risk",
+            "Steps of cleanups that were taken although another connection was in a transaction, which can fail by it.",
+            as: .counter
+        ) { known($0).map { Double($0.cleaningEffort.atRisk) } }
+        write(
+            "historyd_cleanup_longest_wait_seconds",
+            "For how long a step of a cleanup was put off at most since the daemon started."
+        ) { known($0).map { $0.cleaningEffort.longestWait / .seconds(1) } }
     }
 
     private func writeConsumers(_ text: inout MetricsText) {

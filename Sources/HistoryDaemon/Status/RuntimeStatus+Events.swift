@@ -82,6 +82,10 @@ extension RuntimeStatus.Store {
             effects.isStateBack = effects.mayChangeLine
         case .cleaned, .cleaningRecovered: cleaningProblem = nil
         case .cleaningFailed(let error): cleaningProblem = "\(error)"
+        case .cleaningWaits(let error): cleaningWaits = "\(error)"
+        case .cleaningStepped(let effort):
+            cleaningEffort.add(effort)
+            cleaningWaits = nil
         case .cleaningHeldBack(let names): effects.mayChangeLine = set(\.holdingBack, Set(names))
         case .feedMoved(let consumer, let context, _):
             effects.mayChangeLine = release("\(consumer)/\(context)")

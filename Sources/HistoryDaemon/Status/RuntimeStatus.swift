@@ -89,6 +89,10 @@ struct RuntimeStatus: Sendable {
         var neverCleaned: Int64?
         /// Whether the last cleaning failed.
         var cleaningProblem: String?
+        /// What the cleanup waits for.
+        var cleaningWaits: String?
+        /// The transactions of all cleanups since the daemon started.
+        var cleaningEffort = CleaningEffort()
         /// Whether an operator holds its delivery.
         var isPaused = false
         /// Consumers and feeds that hold back the cleanup and have not moved for long.

@@ -44,14 +44,15 @@ package final class Migration {
             // What is not as it should be is mended before, so that it is not taken for the migration's.
             try Tracking.refresh(path, timeout: Self.timeout)
             file = FileID(of: path)
-            queue = try StoreConnection.open(path, .write, timeout: Self.timeout)
+            queue = try StoreConnection.open(
+                path, .write, timeout: Self.timeout, work: WorkLimit(endsWithTask: false))
         } catch {
             lock.end()
             throw error
         }
         do {
             (replaced, dataVersion) = try HistoryError.translating(path) { [queue] in
-                let replaced = try queue.inTransaction(.immediate) { db in try Self.takeOut(entities, db) }
+                let replaced = try queue.inSoloTransaction { db in try Self.takeOut(entities, db) }
                 return (replaced, try queue.read { db in try Self.dataVersion(db) })
             }
         } catch {
@@ -94,7 +95,7 @@ package final class Migration {
         let isSameFile = FileID(of: path) == file
         let result = Result {
             try HistoryError.translating(path) {
-                try isSameFile ? queue.inTransaction(.immediate) { db in try putBack(db) } : nil
+                try isSameFile ? queue.inSoloTransaction { db in try putBack(db) } : nil
             }
         }
         try HistoryError.translating(path) { try queue.end() }

@@ -104,7 +104,7 @@ public enum Tracking {
 
         func carryOut(_ seen: Seen, _ queue: DatabaseQueue) throws -> Updated {
             if let result = seen.result { return result }
-            return try queue.inTransaction(.immediate) { db in
+            return try queue.inSoloTransaction { db in
                 // With thousands of tables, a plan takes time that writers wait for.
                 let isUnchanged =
                     try FileID(of: path) == seen.file && db.currentSchemaVersion() == seen.schemaVersion

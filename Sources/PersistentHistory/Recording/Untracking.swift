@@ -19,7 +19,7 @@ extension Tracking {
     {
         try StoreRecorder.requireRecordable(path)
         return try StoreConnection.withConnection(to: path, .write) { queue in
-            try queue.inTransaction(.immediate) { db in
+            try queue.inSoloTransaction { db in
                 guard let entities else { return try removeAll(db) }
                 guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked(db) }
                 try RecordingTables.check(db)

@@ -66,6 +66,9 @@ struct Status: AsyncParsableCommand {
                     "\nStore \(store.name.printable) is never cleaned and has \(Int(changes), "change") of history. Set \"clean\" in its configuration, or run historyctl clean."
                 )
             }
+            for reason in report.stores.compactMap(\.cleaningWaits) {
+                try output.writeLine("\n\(reason.printable)")
+            }
             try report.writeFailingPlugins(to: &output)
             try ConsumerList(consumers: report.stores.flatMap(\.consumers)).writeFeeds(to: &output)
         }

@@ -108,12 +108,21 @@ extension CleaningPlan {
 
     /// Deletes what the plan allows, in small steps.
     ///
-    /// - Parameter shouldStop: Called between steps.
+    /// - Parameters:
+    ///   - timeout: For how long it waits for a moment without other transactions; nil until it should stop.
+    ///   - shouldStop: Called between steps.
     func carryOut(
-        on store: ServedStore, reporter: any PipelineReporter, shouldStop: @Sendable () -> Bool
+        on store: ServedStore, reporter: any PipelineReporter, timeout: Duration? = HistoryCleaner.timeout,
+        shouldStop: @Sendable () -> Bool
     ) async throws -> HistoryCleaner.Outcome {
-        let outcome = try await HistoryCleaner(path: store.path, rule: store.rule)
-            .clean(through: number ?? 0, of: history, shouldStop: shouldStop)
+        let outcome = try await HistoryCleaner(path: store.path, rule: store.rule).clean(
+            through: number ?? 0, of: history, timeout: timeout,
+            progress: { progress in
+                switch progress {
+                case .stepped(let effort): reporter.report(.cleaningStepped(effort))
+                case .waits(let error): reporter.report(.cleaningWaits(error))
+                }
+            }, shouldStop: shouldStop)
         if outcome.deleted > 0 { reporter.report(.cleaned(outcome)) }
         return outcome
     }

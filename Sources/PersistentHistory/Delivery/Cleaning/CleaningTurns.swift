@@ -115,7 +115,9 @@ struct CleaningTurns: Sendable {
             let age = plan.young.map {
                 $0.time.milliseconds + store.keep.milliseconds - store.clock.wall().milliseconds
             }
-            let outcome = try await plan.carryOut(on: store, reporter: reporter) { [stop] in stop.isSignaled }
+            let outcome = try await plan.carryOut(on: store, reporter: reporter, timeout: nil) {
+                [stop] in stop.isSignaled
+            }
             // A stop may have left a part, for the next start.
             if stop.isSignaled { return .failed }
             guard outcome.deleted > 0 else {

@@ -6,8 +6,8 @@ import GRDB
 /// a transaction that is half deleted. The progress of the deletion is stored beside the floor, so that an
 /// interrupted cleanup is continued.
 public struct HistoryCleaner: Sendable {
-    /// For how long a cleanup tries to get a lock before it is given up.
-    static let timeout: Duration = .seconds(5)
+    /// For how long a cleanup waits for a moment without other transactions before it is given up.
+    static let timeout: Duration = .seconds(20)
 
     let path: String
     let rule: DeliveryRule
@@ -33,13 +33,18 @@ public struct HistoryCleaner: Sendable {
         try await clean(through: limit, of: nil, shouldStop: shouldStop)
     }
 
-    /// - Parameter history: What each step must find: the file may have been replaced since the plan was made.
+    /// - Parameters:
+    ///   - history: What each step must find: the file may have been replaced since the plan was made.
+    ///   - timeout: For how long it waits for a moment without other transactions; nil until it should stop.
     func clean(
-        through limit: Int64, of history: PlannedHistory?, shouldStop: @Sendable () -> Bool
+        through limit: Int64, of history: PlannedHistory?, timeout: Duration? = HistoryCleaner.timeout,
+        progress: @escaping (CleaningProgress) -> Void = { _ in }, shouldStop: @Sendable () -> Bool
     ) async throws -> Outcome {
         let queue = try StoreConnection.open(path, .write, timeout: .zero, work: WorkLimit())
+        var steps = CleaningSteps(path: path, queue: queue, timeout: timeout, progress: progress)
+        defer { progress(.stepped(steps.effort)) }
         do {
-            let outcome = try await clean(queue, through: limit, of: history, shouldStop)
+            let outcome = try await clean(&steps, through: limit, of: history, shouldStop)
             try HistoryError.translating(path) { try queue.end() }
             return outcome
         } catch {
@@ -50,9 +55,10 @@ public struct HistoryCleaner: Sendable {
     }
 
     private func clean(
-        _ queue: DatabaseQueue, through limit: Int64, of history: PlannedHistory?,
+        _ steps: inout CleaningSteps, through limit: Int64, of history: PlannedHistory?,
         _ shouldStop: @Sendable () -> Bool
     ) async throws -> Outcome {
+        let queue = steps.queue
         try access(queue) { db in
             let isLog = try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal"
             // In a write-ahead log, losing the last steps in a power failure does no harm. The cleaner runs the
@@ -61,14 +67,14 @@ public struct HistoryCleaner: Sendable {
         }
         let tables = CheckedTables()
         var deleted = 0
-        let done = try await inSteps(queue, size: 250, in: 250...2000, shouldStop) { db, size in
+        let done = try await steps.take(size: 250, in: 250...2000, shouldStop) { db, size in
             try tables.check(db)
             try history?.check(db)
             return try CleaningStep(db, limit: limit, rule: rule, size: size)
         } committed: {
             deleted += $0.deleted
         }
-        let givenBack = done > 0 ? try await giveBack(queue, shouldStop) : 0
+        let givenBack = done > 0 ? try await giveBack(&steps, shouldStop) : 0
         return try access(queue) { db in
             let header = try HistoryHeader(db)
             let free = try Int64.fetchOne(
@@ -83,7 +89,10 @@ public struct HistoryCleaner: Sendable {
     /// (https://www.sqlite.org/pragma.html#pragma_incremental_vacuum).
     ///
     /// - Returns: Bytes.
-    private func giveBack(_ queue: DatabaseQueue, _ shouldStop: @Sendable () -> Bool) async throws -> Int64 {
+    private func giveBack(
+        _ steps: inout CleaningSteps, _ shouldStop: @Sendable () -> Bool
+    ) async throws -> Int64 {
+        let queue = steps.queue
         let (isIncremental, pageSize) = try access(queue) { db in
             (
                 try Int.fetchOne(db, sql: "PRAGMA auto_vacuum") == 2,
@@ -91,64 +100,13 @@ public struct HistoryCleaner: Sendable {
             )
         }
         guard isIncremental else { return 0 }
-        let pages = try await inSteps(queue, size: 8, in: 4...256, shouldStop) { db, size in
+        let pages = try await steps.take(size: 8, in: 4...256, shouldStop) { db, size in
             let before = try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0
             if before > 0 { try db.execute(sql: "PRAGMA incremental_vacuum(\(size))") }
             let freed = before - (try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0)
             return CleaningStep(done: max(0, freed), isLast: freed <= 0)
         }
         return Int64(pages) * pageSize
-    }
-
-    /// Takes steps, each in its own transaction, until the last one, a stop, or too many refusals.
-    ///
-    /// - Returns: What they did in all.
-    private func inSteps(
-        _ queue: DatabaseQueue, size: Int, in sizes: ClosedRange<Int>, _ shouldStop: @Sendable () -> Bool,
-        step: (Database, _ size: Int) throws -> CleaningStep, committed: (CleaningStep) -> Void = { _ in }
-    ) async throws -> Int {
-        var pace = CleaningPace(size: size, in: sizes)
-        var done = 0
-        var refusals = 0
-        var refusedSince = ContinuousClock.now
-        var last: (version: Int64, newest: Int64?, at: ContinuousClock.Instant)?
-        while !shouldStop() {
-            do {
-                let (result, duration, seen) = try access(queue) { db in
-                    let seen = try Int64.fetchOne(try db.cachedStatement(sql: "PRAGMA data_version")) ?? 0
-                    var result = CleaningStep(done: 0, isLast: true)
-                    var start = ContinuousClock.now
-                    try db.inTransaction(.immediate) {
-                        start = .now
-                        result = try step(db, pace.size)
-                        return .commit
-                    }
-                    return (result, ContinuousClock.now - start, seen)
-                }
-                done += result.done
-                committed(result)
-                refusals = 0
-                if result.isLast { break }
-                var others = CleaningPace.Others()
-                if let last {
-                    others.wrote = last.version != seen
-                    others.changes = (result.newest ?? 0) - (last.newest ?? 0)
-                    others.time = .now - last.at
-                }
-                last = (seen, result.newest, .now)
-                let pause = pace.pause(after: duration, done: result.done, others: others)
-                try await Task.sleep(for: pause, clock: .loop)
-            } catch let error as HistoryError where error.code == .storeBusy {
-                if refusals == 0 { refusedSince = .now }
-                guard ContinuousClock.now - refusedSince < Self.timeout else { throw error }
-                // If several writers take turns, the time between two of them is short.
-                refusals += 1
-                let pause = Backoff.delay(
-                    afterFailures: refusals, first: .milliseconds(1), longest: .milliseconds(50))
-                try await Task.sleep(for: pause, clock: .loop)
-            }
-        }
-        return done
     }
 
     private func access<T>(_ queue: DatabaseQueue, _ body: (Database) throws -> T) throws -> T {
@@ -175,6 +133,8 @@ struct CleaningPace: Sendable {
     private(set) var size: Int
     private let sizes: ClosedRange<Int>
     private var care = 0
+    /// Whether another process has committed of late.
+    var isCareful: Bool { care > 0 }
 
     init(size: Int, in sizes: ClosedRange<Int>) {
         self.size = size
@@ -204,7 +164,7 @@ struct CleaningPace: Sendable {
             size = min(sizes.upperBound, size * 2)
         }
         care = others.wrote ? Self.stepsOfCare : max(0, care - 1)
-        var pause = duration * (care > 0 ? Self.longPause : Self.usualPause)
+        var pause = duration * (isCareful ? Self.longPause : Self.usualPause)
         if others.changes > 0, done > 0 {
             pause = min(pause, others.time * Double(done) / Double(2 * others.changes))
         }

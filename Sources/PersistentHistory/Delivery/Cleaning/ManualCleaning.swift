@@ -28,7 +28,10 @@ package struct ManualCleaning: Sendable {
         try await WriterProbe.withLease(on: store.path, stateFolder: stateFolder, isUsedInProcess: true) {
             let (plan, report) = try plan(force: force)
             return (
-                report, try await plan.carryOut(on: store, reporter: SilentReporter(), shouldStop: shouldStop)
+                report,
+                try await plan.carryOut(
+                    on: store, reporter: SilentReporter(), timeout: HistoryCleaner.timeout,
+                    shouldStop: shouldStop)
             )
         }
     }

@@ -43,9 +43,9 @@ extension StoreSession {
             try CleaningReport(plan, rule: store.rule, db)
         }
         if dryRun { return StoreControl.Cleaning(report: report, outcome: nil) }
-        let outcome = try await plan.carryOut(on: store, reporter: opened.reporter) { [opened] in
-            opened.ending.isSignaled
-        }
+        let outcome = try await plan.carryOut(
+            on: store, reporter: opened.reporter, timeout: HistoryCleaner.timeout
+        ) { [opened] in opened.ending.isSignaled }
         // Those that were passed by find out, and start over.
         if !plan.passedBy.isEmpty { await wakeAll() }
         return StoreControl.Cleaning(report: report, outcome: outcome)

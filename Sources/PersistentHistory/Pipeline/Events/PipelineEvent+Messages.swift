@@ -243,7 +243,8 @@ extension PipelineEvent {
         case .cleaningFailed(let error):
             say(.code(.cleanFailed), "History of \(name) could not be cleaned. \(error) It is tried again.")
         case .cleaningRecovered: say(.level(.notice), "History of \(name) can be cleaned again.")
-        case .cleaningHeldBack: []
+        case .cleaningWaits(let error): say(.level(.info), "\(error)")
+        case .cleaningHeldBack, .cleaningStepped: []
         }
     }
 

@@ -106,6 +106,10 @@ public enum PipelineEvent: Sendable {
     case cleaningHeldBack(by: [String])
     /// History could not be deleted; it is tried again.
     case cleaningFailed(HistoryError)
+    /// A cleanup waits for a moment in which no other connection is in a transaction.
+    case cleaningWaits(HistoryError)
+    /// At the end of each cleanup: its transactions.
+    case cleaningStepped(CleaningEffort)
     /// Cleaning goes on after a failure, also where there was nothing left to delete.
     case cleaningRecovered
 }

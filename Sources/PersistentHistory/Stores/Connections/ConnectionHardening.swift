@@ -21,6 +21,7 @@ enum ConnectionHardening {
         // a process that can truncate it would end this one.
         try db.execute(sql: "PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0")
         guard let work else { return }
+        work.connection.withLock { $0 = UInt(bitPattern: connection) }
         sqlite3_progress_handler(
             connection, instructionsPerLook,
             { work in
@@ -42,9 +43,17 @@ final class WorkLimit: Sendable {
     }
 
     private let state: Locked<State>
+    private let endsWithTask: Bool
+    /// The address of the connection whose work it bounds.
+    fileprivate let connection = Locked<UInt>(0)
 
-    /// - Parameter looks: How often SQLite may check whether to continue.
-    init(looks: Int = .max) { state = Locked(State(most: looks)) }
+    /// - Parameters:
+    ///   - looks: How often SQLite may check whether to continue.
+    ///   - endsWithTask: Whether the work ends where the task is cancelled.
+    init(looks: Int = .max, endsWithTask: Bool = true) {
+        state = Locked(State(most: looks))
+        self.endsWithTask = endsWithTask
+    }
 
     /// Counts from the start again: a piece of work begins.
     func begin() { state.withLock { ($0.looks, $0.isExceeded) = (0, false) } }
@@ -64,7 +73,9 @@ final class WorkLimit: Sendable {
     }
 
     fileprivate var mayGoOn: Bool {
-        if Task.isCancelled { return false }
+        // A transaction that keeps others from beginning one does so for a limited time.
+        history_open_solo(OpaquePointer(bitPattern: connection.withLock { $0 }))
+        if endsWithTask && Task.isCancelled { return false }
         return state.withLock { state in
             state.looks += 1
             state.isExceeded = state.looks > state.most

@@ -1,0 +1,191 @@
+#define _GNU_SOURCE
+#include "solo.h"
+
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+/* A write transaction that no other connection notices but by a short wait.
+ *
+ * In a write-ahead log, a transaction that has read and then writes fails at once, with SQLITE_BUSY_SNAPSHOT or
+ * SQLITE_BUSY and whatever its timeout, if another connection has committed since, or is about to. Each connection
+ * that is in a transaction holds a shared lock on one of five read marks (https://www.sqlite.org/walformat.html). A
+ * connection that holds all five exclusively therefore is the only one in a transaction, and its commit makes none
+ * fail. One that wants to begin meanwhile finds no mark free; SQLite tries again by itself, with sleeps that grow, for
+ * ten seconds in all and without the connection's busy timeout (walTryBeginRead in wal.c).
+ *
+ * SQLite's patience has an end. A transaction that takes longer than `longest` therefore lets others begin: it is then like any
+ * other writer's.
+ *
+ * The marks are taken before SQLite begins the transaction, and released with SQLite's own read lock at its end. What
+ * SQLite locks of them meanwhile is held already. */
+
+enum { writerLock = 0, firstMark = 3, marks = 5, all = (1 << marks) - 1 };
+
+/* Positions in the first region of a wal-index, in words of the machine. */
+enum { lastFrame = 4, backfilled = 24, firstMarkWord = 25 };
+
+/* In microseconds. */
+static const long long longest = 250000;
+
+static uint32_t word(uint32_t volatile *index, int position) {
+    return __atomic_load_n(&index[position], __ATOMIC_SEQ_CST);
+}
+
+static long long microseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000LL + now.tv_nsec / 1000;
+}
+
+static int setLocks(
+    sqlite3_file *file, const sqlite3_io_methods *base, int mark, int count, int action
+) {
+    return base->xShmLock(file, firstMark + mark, count, action | SQLITE_SHM_EXCLUSIVE);
+}
+
+static void release(struct solo *solo, sqlite3_file *file, const sqlite3_io_methods *base) {
+    if (solo->held == all) {
+        setLocks(file, base, 0, marks, SQLITE_SHM_UNLOCK);
+    } else {
+        for (int i = 0; i < marks; i++) {
+            if (solo->held >> i & 1) setLocks(file, base, i, 1, SQLITE_SHM_UNLOCK);
+        }
+    }
+    solo->held = 0;
+    solo->isReading = solo->isWriting = solo->isOpen = 0;
+}
+
+void solo_leave(struct solo *solo, sqlite3_file *file, const sqlite3_io_methods *base) {
+    solo->isWanted = 0;
+    if (solo->held) release(solo, file, base);
+}
+
+/* Those that read see an older state of the database than the current one: they cannot write any more, whatever is
+ * committed. The log is not copied into the database beyond what a reader of the database itself has seen. */
+static unsigned outdated(uint32_t volatile *index, unsigned others, uint32_t last) {
+    unsigned result = 0;
+    for (int i = 0; i < marks; i++) {
+        uint32_t seen = word(index, i == 0 ? backfilled : firstMarkWord + i);
+        if (others >> i & 1 && seen < last) result |= 1u << i;
+    }
+    return result;
+}
+
+/* Makes connections that are about to begin choose a mark that is held here: they take the last one of those that
+ * stand at the end of the log. What is held exclusively may be set. Returns whether they will. */
+static int shutDoor(uint32_t volatile *index, unsigned held, uint32_t last) {
+    int door = marks - 1;
+    while (door > 0 && !(held >> door & 1)) door--;
+    if (door == 0) return 0;
+    __atomic_store_n(&index[firstMarkWord + door], last, __ATOMIC_SEQ_CST);
+    for (int i = door + 1; i < marks; i++) {
+        if (word(index, firstMarkWord + i) == last) return 0;
+    }
+    /* While all of the log is in the database, they read that, by the first mark. */
+    return held & 1 || word(index, backfilled) != last;
+}
+
+/* The mark by which this connection reads stays held, so that the log is not restarted under it. As others would choose
+ * it where it stands at the end of the log, another one takes its place there. */
+void solo_open(
+    struct solo *solo, sqlite3_file *file, const sqlite3_io_methods *base, uint32_t volatile *index
+) {
+    if (!index || !solo->held || !solo->isWriting || solo->isOpen || microseconds() - solo->start < longest) return;
+    unsigned own = 1u << solo->reading;
+    for (int i = marks - 1; i > 0; i--) {
+        if (!(solo->held & ~own) || !(solo->held >> i & 1) || i == solo->reading) continue;
+        __atomic_store_n(&index[firstMarkWord + i], word(index, lastFrame), __ATOMIC_SEQ_CST);
+        break;
+    }
+    if (solo->reading > 0) __atomic_store_n(&index[firstMarkWord + solo->reading], 0, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < marks; i++) {
+        if (solo->held & ~own & 1u << i) setLocks(file, base, i, 1, SQLITE_SHM_UNLOCK);
+    }
+    solo->held &= own;
+    solo->isOpen = 1;
+}
+
+static int enter(
+    struct solo *solo, sqlite3_file *file, const sqlite3_io_methods *base, uint32_t volatile *index, unsigned staying,
+    struct history_readers *readers
+) {
+    memset(readers, 0, sizeof *readers);
+    solo->isWanted = 1;
+    if (!index) return SQLITE_OK;
+    int rc = SQLITE_BUSY;
+    if (!solo->held) {
+        rc = setLocks(file, base, 0, marks, SQLITE_SHM_LOCK);
+        if (rc == SQLITE_OK) solo->held = all;
+    }
+    for (int i = marks - 1; i >= 0 && rc == SQLITE_BUSY && solo->held != all; i--) {
+        if (solo->held >> i & 1) continue;
+        int taken = setLocks(file, base, i, 1, SQLITE_SHM_LOCK);
+        if (taken == SQLITE_OK) solo->held |= 1u << i;
+        else if (taken != SQLITE_BUSY) rc = taken;
+    }
+    if (solo->held == all) return SQLITE_OK;
+    if (rc != SQLITE_BUSY) return rc;
+
+    uint32_t last = word(index, lastFrame);
+    unsigned others = all & ~solo->held;
+    readers->held = others;
+    readers->outdated = outdated(index, others, last);
+    for (int i = 0; i < marks; i++) readers->marks[i] = word(index, firstMarkWord + i);
+    readers->isShut = shutDoor(index, solo->held, last);
+    return readers->isShut && !(others & ~(staying & readers->outdated)) ? SQLITE_OK : SQLITE_BUSY;
+}
+
+/* An application that begins its next transaction at once leaves no mark for longer than it takes to ask for one: so the
+ * sleeps between the attempts are shorter than the system's usual precision. */
+int solo_enter(
+    struct solo *solo, sqlite3_file *file, const sqlite3_io_methods *base, uint32_t volatile *index, unsigned staying,
+    int wait, struct history_readers *readers
+) {
+    int rc = enter(solo, file, base, index, staying, readers);
+    if (rc != SQLITE_BUSY || wait <= 0) return rc;
+    long long end = microseconds() + wait;
+    int slack = prctl(PR_GET_TIMERSLACK);
+    if (slack > 0) prctl(PR_SET_TIMERSLACK, 1000);
+    do {
+        nanosleep(&(struct timespec){.tv_nsec = 10000}, 0);
+        rc = enter(solo, file, base, index, staying, readers);
+    } while (rc == SQLITE_BUSY && microseconds() < end);
+    if (slack > 0) prctl(PR_SET_TIMERSLACK, (unsigned long)slack);
+    return rc;
+}
+
+int solo_lock(
+    struct solo *solo, sqlite3_file *file, const sqlite3_io_methods *base, int offset, int count, int flags
+) {
+    int isLock = flags & SQLITE_SHM_LOCK;
+    if (offset >= firstMark && solo->isWanted && !solo->isOpen) {
+        unsigned asked = ((1u << count) - 1) << (offset - firstMark);
+        int isHeld = solo->held && !(asked & ~solo->held);
+        if (flags & SQLITE_SHM_SHARED) {
+            if (isHeld) {
+                solo->isReading = isLock != 0;
+                solo->reading = offset - firstMark;
+                /* A restart of the log changes the mark while the writer's lock is held. */
+                if (!isLock && !solo->isWriting) release(solo, file, base);
+                return SQLITE_OK;
+            }
+            if (isLock) return HISTORY_LOCKED_READERS;
+        } else if (solo->held) {
+            /* To restart the log is to wait for the disk. */
+            int isRestart = count == marks - 1;
+            return isHeld && !(isLock && isRestart && !solo->restartsLog) ? SQLITE_OK : SQLITE_BUSY;
+        }
+    }
+    if (solo->isOpen && !isLock && flags & SQLITE_SHM_SHARED && solo->held & 1u << (offset - firstMark)) {
+        if (!solo->isWriting) release(solo, file, base);
+        return SQLITE_OK;
+    }
+    int rc = base->xShmLock(file, offset, count, flags);
+    if (rc == SQLITE_OK && offset == writerLock) {
+        solo->isWriting = isLock != 0;
+        if (isLock) solo->start = microseconds();
+        else if (solo->held && !solo->isReading) release(solo, file, base);
+    }
+    return rc;
+}
