@@ -26,6 +26,11 @@ struct EntityCatalog {
         }
     }
 
+    /// The tracked entity of a name in any case, as SQLite takes it.
+    func tracked(as name: String) -> Entity? {
+        tracked[name] ?? tracked.values.first { SQLText.areSame($0.name, name) }
+    }
+
     /// What a store may describe: more than any real one does.
     enum Limits {
         static let shapes = 1 << 18

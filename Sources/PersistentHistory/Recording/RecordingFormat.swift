@@ -43,6 +43,9 @@ enum RecordingFormat {
             db, sql: "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'historyd_store'") ?? false
     }
 
+    /// Whether there is the table that keeps the wanted names, in a store whose recording is damaged.
+    static func keepsNames(_ schema: StoreSchema) -> Bool { schema.table("historyd_store") != nil }
+
     static let tables = [
         "historyd_store", "historyd_entity", "historyd_change", conflictTable,
     ]

@@ -121,6 +121,14 @@ struct TableSchema: Sendable {
         doubts = findDoubts()
     }
 
+    func has(_ column: BinaryText) -> Bool { columns.contains { SQLText.areSame($0.name, column.text) } }
+
+    /// The table's columns that are among these, in the table's order.
+    func having(_ names: [BinaryText]) -> [String] {
+        let folded = Set<BinaryText>(names: names.map { SQLText.folded($0.text) })
+        return columns.map(\.name).filter { folded.contains(SQLText.folded($0)) }
+    }
+
     /// Whether what a change does to other rows cannot be known before it: see `KnownRows.swift`.
     var needsKnownRows: Bool {
         hasWritingBeforeTriggers || uniqueness.contains { !$0.isForeseeable && $0.missing == nil }

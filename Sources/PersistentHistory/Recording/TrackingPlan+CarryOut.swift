@@ -25,6 +25,7 @@ extension TrackingPlan {
                 outcome.updated.append(step.table.name)
             }
         }
+        try names.save(db)
         if !isComplete {
             try UnrecordedChanges.note(unrecorded, db)
             outcome.recreated = unrecorded.sorted().map(\.text)
