@@ -37,11 +37,11 @@ extension ServedStore {
                 case .replica(let path, let access):
                     consumer.contexts.append(
                         ReplicaContext(name: context.name, path: path, entities: entities, access: access))
-                case .feed(let window, let maximumValueBytes):
+                case .feed(let window, let maximumValueBytes, let largeIntegers):
                     consumer.feeds.append(
                         FeedContext(
                             name: context.name, entities: entities, window: window,
-                            maximumValueBytes: maximumValueBytes))
+                            maximumValueBytes: maximumValueBytes, largeIntegers: largeIntegers))
                 case .plugin(let plugin):
                     consumer.pluginContexts.append(
                         PluginContext(

@@ -21,7 +21,6 @@ import Testing
         ["CREATE TEMP TABLE k AS SELECT * FROM t", "DROP TABLE t", table, "INSERT INTO t SELECT * FROM k"],
         ["DROP TABLE t", "CREATE TABLE t (id INTEGER PRIMARY KEY)", "ALTER TABLE t ADD COLUMN a"],
         ["DROP TABLE t", "CREATE VIEW t AS SELECT 1 AS id", "DROP VIEW t", table],
-        ["ALTER TABLE t RENAME COLUMN a TO c", "ALTER TABLE t RENAME COLUMN c TO a", "DROP TABLE t", table],
         ["ALTER TABLE t RENAME TO o", "ALTER TABLE o RENAME TO p", "DROP TABLE p", "CREATE TABLE T (id, a)"],
     ]
 
@@ -41,7 +40,13 @@ import Testing
         func transactions() throws -> [HistoryTransaction] {
             let reader = try HistoryReader(path: path)
             defer { #expect(throws: Never.self) { try reader.close() } }
-            return try reader.batch(after: 0).transactions
+            var (transactions, end) = ([HistoryTransaction](), Int64(0))
+            while true {
+                let batch = try reader.batch(after: end)
+                transactions += batch.transactions
+                if batch.end <= end { return transactions }
+                end = batch.end
+            }
         }
 
         func keeping() throws -> [WantedNames.Entry]? { try queue.read { try WantedNames($0)?.all } }
@@ -170,11 +175,11 @@ import Testing
                 if looks >> number & 1 == 1 { try Tracking.refresh(store.path) }
             }
             #expect(try Tracking.refresh(store.path).unfit.isEmpty)
-            let told = try store.transactions().flatMap(\.recreated)
+            let told: [String] = try store.transactions().flatMap(\.recreated)
             #expect(Set(told).isSuperset(of: ["t", "u"]), "looks \(looks)")
             try store.run("INSERT INTO t (id, c) VALUES (1, 1); INSERT INTO u (id, a) VALUES (1, 1)")
-            let changed = try store.transactions().flatMap(\.changes).map(\.entityName)
-            #expect(changed == ["t", "u"])
+            let changes: [HistoryChange] = try store.transactions().flatMap(\.changes)
+            #expect(changes.map(\.entity.name) == ["t", "u"])
         }
     }
 

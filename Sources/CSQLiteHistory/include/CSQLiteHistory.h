@@ -37,4 +37,8 @@ void history_survive_lost_mappings(void);
  * wal-index that are mapped. The next statement reads them again, mostly from the system's memory. */
 void history_forget_pages(sqlite3 *db);
 
+/* The version of the SQLite that has written the database last, as sqlite3_libversion_number() gives it; 0 if it is
+ * not known. The connection must have read from the database. */
+int history_writer_version(sqlite3 *db);
+
 #endif

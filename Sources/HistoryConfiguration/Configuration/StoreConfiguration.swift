@@ -73,7 +73,10 @@ package struct ContextConfiguration: Sendable, Hashable {
         ///
         /// - window: How many transactions are sent ahead of the last that was acknowledged.
         /// - maximumValueBytes: The longest text or blob that is sent with changed objects; nil is no values.
-        case feed(window: Int = ContextConfiguration.defaultWindow, maximumValueBytes: Int? = nil)
+        /// - largeIntegers: How integers are sent that are not exact as doubles.
+        case feed(
+            window: Int = ContextConfiguration.defaultWindow, maximumValueBytes: Int? = nil,
+            largeIntegers: LargeIntegers = .number)
         /// What a plugin makes of the changes.
         ///
         /// - name: The plugin's, of a manifest.

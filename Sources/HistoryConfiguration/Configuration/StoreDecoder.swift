@@ -139,7 +139,8 @@ struct StoreDecoder {
     }
 
     private static let contextKeys = [
-        "name", "kind", "path", "entities", "window", "mode", "group", "values", "maximumValueBytes", "plugin",
+        "name", "kind", "path", "entities", "window", "mode", "group", "values", "maximumValueBytes",
+        "largeIntegers", "plugin",
         "healthyLag",
     ]
 
@@ -150,7 +151,7 @@ struct StoreDecoder {
         var keys: [String] {
             switch self {
             case .replica: ["path", "mode", "group"]
-            case .feed: ["window", "values", "maximumValueBytes"]
+            case .feed: ["window", "values", "maximumValueBytes", "largeIntegers"]
             case .plugin: ["plugin"]
             }
         }
@@ -180,7 +181,8 @@ struct StoreDecoder {
             let window = fields["window"]?.integer(in: 1...ContextConfiguration.largestWindow)
             decodedKind = .feed(
                 window: window ?? ContextConfiguration.defaultWindow,
-                maximumValueBytes: fields.maximumValueBytes())
+                maximumValueBytes: fields.maximumValueBytes(),
+                largeIntegers: fields["largeIntegers"]?.choice(LargeIntegers.allCases) ?? .number)
         case .plugin:
             let node = fields.required("plugin", "the name of a plugin of a manifest")
             let plugin = node.flatMap { node in

@@ -28,6 +28,7 @@ struct FeedStream {
     private var partial: Partial?
     private var entities: Set<BinaryText>?
     private var wantedValues: WantedValues?
+    private var largeIntegers = LargeIntegers.number
 
     private struct Partial {
         let transaction: HistoryTransaction
@@ -96,6 +97,7 @@ struct FeedStream {
         window.acknowledge(through: state.position)
         entities = context.entities
         wantedValues = context.wantedValues
+        largeIntegers = context.largeIntegers
         do {
             if partial != nil { return .lines(try await nextPart()) }
             return try await nextTransactions(keeper, fetcher, state, context, of: consumer)
@@ -162,7 +164,8 @@ struct FeedStream {
             } else {
                 let objects = ObjectIDNotification(transaction, entities: entities).objects
                 FeedLineWriter.transaction(
-                    transaction, objects, values: CallValues(values, wantedValues?.maximumBytes), to: &json)
+                    transaction, objects, values: CallValues(values, wantedValues?.maximumBytes),
+                    largeIntegers: largeIntegers, to: &json)
             }
         }
         return json.bytes.array
@@ -182,7 +185,7 @@ struct FeedStream {
         var json = JSONBytes()
         FeedLineWriter.transaction(
             part.transaction, portion.objects, part: number,
-            values: CallValues(portion.values, wanted?.maximumBytes), to: &json)
+            values: CallValues(portion.values, wanted?.maximumBytes), largeIntegers: largeIntegers, to: &json)
         part.index += 1
         partial = isLast ? nil : part
         if isLast { sent = part.transaction.token }

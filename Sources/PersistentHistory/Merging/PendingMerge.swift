@@ -110,7 +110,8 @@ struct PendingMerge: Sendable {
         let suffix = part.map { "/\($0.index)" } ?? ""
         let header = HookCallHeader(
             store: store, consumer: consumer, hook: hook.name, hookID: hook.id,
-            delivery: "\(range)/\(consumer)/\(hook.name)\(suffix)")
+            delivery: "\(range)/\(consumer)/\(hook.name)\(suffix)",
+            largeIntegers: hook.endpoint.largeIntegers)
         return MergeCall(
             header: header, transactions: changes.map { read in remaining.map { $0.with(read) } } ?? remaining,
             part: part, contexts: contexts,

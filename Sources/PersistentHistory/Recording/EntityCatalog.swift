@@ -31,6 +31,11 @@ struct EntityCatalog {
         tracked[name] ?? tracked.values.first { SQLText.areSame($0.name, name) }
     }
 
+    /// The names of entities, tracked or not, that SQLite takes for a table's.
+    func names(like table: String) -> Set<BinaryText> {
+        Set(names: shapes.values.map(\.name).filter { SQLText.areSame($0, table) })
+    }
+
     /// What a store may describe: more than any real one does.
     enum Limits {
         static let shapes = 1 << 18

@@ -25,12 +25,20 @@ struct TrackingPlan {
     private(set) var names = WantedNames()
     /// Whether they differ from those that the store keeps.
     private var changesNames = false
+    /// Whether they are to be saved with what else is done.
+    private(set) var savesNames = true
+    /// Whether the sentinel is to be placed, and why.
+    private var sentinel: RowidSentinel.Condition
+    private var needsSentinel = false
+    var placesSentinel: Bool { needsSentinel && sentinel != .isInPlace }
     /// Whether the configuration asks for every table: then none is missed that is gone.
     private let followsAll: Bool
+    /// The tables without which the plan fails: others that cannot be recorded are left out.
+    private(set) var demanded: Set<BinaryText> = []
 
     var isEmpty: Bool {
         guard case .whole(lacksConflicts: false) = condition else { return false }
-        return steps.isEmpty && dropped.isEmpty && !changesNames
+        return steps.isEmpty && dropped.isEmpty && !changesNames && !placesSentinel
     }
 
     /// - Parameters:
@@ -43,6 +51,12 @@ struct TrackingPlan {
         if try MirrorFormat.isThere(db) { throw HistoryError.isMirror }
         schema = try StoreSchema(db)
         condition = try RecordingCondition(db, schema)
+        // Where nothing else is left, all is made from scratch.
+        if case .whole = condition {
+            sentinel = try RowidSentinel.condition(db, schema)
+        } else {
+            sentinel = .isMissing
+        }
         followsAll = all && leavesOutUnfit
         var wanted: [BinaryText: [String]?] = [:]
         for (name, preserved) in entities {
@@ -55,6 +69,7 @@ struct TrackingPlan {
             }
         }
         var asked = Set(wanted.keys)
+        if !leavesOutUnfit { demanded = asked }
         if all {
             for table in schema.ordinaryTables where wanted[table.name] == nil {
                 wanted.updateValue(nil, forKey: table.name)
@@ -81,6 +96,7 @@ struct TrackingPlan {
             for (old, new) in replacing { names.follow(old.text, to: new.text) }
             try plan(wanted, asked)
             changesNames = names != before
+            savesNames = changesNames || kept == nil
         case .broken(let tracked):
             for (name, preserved) in tracked { wanted[name] = (wanted[name] ?? nil) ?? preserved }
             // Where even that is damaged, what is left of the triggers says what was tracked.
@@ -129,13 +145,19 @@ struct TrackingPlan {
             let kept = current.map { followed.preserved($0, in: table) } ?? []
             // A column that is not there may have been renamed: what is preserved of it stays.
             let isRenamed = unfit[name] != nil
-            // Where the table is the same, its triggers say what became of its columns.
+            // Where the table is the same, its triggers say what became of the columns that it had.
             let isSame = current.flatMap(followed.name(of:)).hasSameBytes(as: table.name)
-            let missed = isSame ? [] : names[name.text]?.preserved ?? []
+            let known = isSame ? Set<BinaryText>(names: current?.columns.map(\.name) ?? []) : []
+            let missed = (names[name.text]?.preserved ?? []).filter { !known.contains($0) }
             let step = Step(
                 table: table, current: current,
                 preserved: preserved.map { isRenamed ? $0 + kept : $0 } ?? kept + table.having(missed))
-            if try !isUpToDate(step) { steps.append(step) }
+            let needsSentinel = RowidSentinel.isNeeded(for: table)
+            self.needsSentinel = self.needsSentinel || needsSentinel
+            // What is known of its rows is known of others now.
+            let hasMoved = needsSentinel && current != nil && sentinel == .isMoved
+            if hasMoved { unrecorded.insert(table.name) }
+            if try hasMoved || !isUpToDate(step) { steps.append(step) }
             if asked.contains(name) || names[name.text] != nil {
                 let absent = preserved == nil ? missed.filter { !table.has($0) } : []
                 names.want(table.name, preserving: table.having(step.preserved.asBinary).asBinary + absent)
@@ -191,6 +213,7 @@ struct TrackingPlan {
         return try steps.reduce(into: unrecorded) { names, step in
             guard try mayHaveMissedChanges(step, catalog, db) || takesAName(step, catalog) else { return }
             names.insert(step.table.name)
+            names.formUnion(catalog.names(like: step.table.name))
             if let current = step.current { names.insert(current.name) }
         }
     }
@@ -199,7 +222,7 @@ struct TrackingPlan {
     /// rows now, though each was recorded.
     private func takesAName(_ step: Step, _ catalog: EntityCatalog) -> Bool {
         guard let current = step.current, !SQLText.areSame(current.name, step.table.name) else { return false }
-        return catalog.shapes.values.contains { $0.name.hasSameBytes(as: step.table.name) }
+        return !catalog.names(like: step.table.name).isEmpty
     }
 
     private func mayHaveMissedChanges(_ step: Step, _ catalog: EntityCatalog, _ db: Database) throws -> Bool {
@@ -207,7 +230,7 @@ struct TrackingPlan {
             return catalog.guards[current.shape]?.mayHaveMissedChanges(of: current, on: step.table) ?? true
         }
         // What was tracked once, or has rows already, has changed since consumers knew of it.
-        if catalog.shapes.values.contains(where: { $0.name.hasSameBytes(as: step.table.name) }) { return true }
+        if !catalog.names(like: step.table.name).isEmpty { return true }
         return try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM \(SQLText.name(step.table.name)))")
             ?? false
     }

@@ -50,6 +50,7 @@ struct Track: ParsableCommand {
         if let note = try JournalMode.note(on: store) {
             Historyctl.complain("note: \(note)")
         }
+        if let note = try ConnectionLimits(neededBy: store).note { Historyctl.complain("note: \(note)") }
     }
 }
 
