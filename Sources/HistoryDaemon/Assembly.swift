@@ -37,15 +37,17 @@ extension ServedStore {
                 case .replica(let path, let access):
                     consumer.contexts.append(
                         ReplicaContext(name: context.name, path: path, entities: entities, access: access))
-                case .feed(let window, let maximumValueBytes, let properties, let condition):
+                case .feed(
+                    let window, let maximumValueBytes, let largeIntegers, let properties, let condition):
+                    let filter = ChangeFilter(
+                        entities: entities, properties: properties.map { Set(names: $0) },
+                        condition: context.entities?.first.flatMap { entity in
+                            condition.map { RowCondition(entity: entity, $0) }
+                        })
                     consumer.feeds.append(
                         FeedContext(
-                            name: context.name,
-                            filter: ChangeFilter(
-                                entities: entities, properties: properties.map { Set(names: $0) },
-                                condition: context.entities?.first.flatMap { entity in
-                                    condition.map { RowCondition(entity: entity, $0) }
-                                }), window: window, maximumValueBytes: maximumValueBytes))
+                            name: context.name, filter: filter, window: window,
+                            maximumValueBytes: maximumValueBytes, largeIntegers: largeIntegers))
                 case .plugin(let plugin):
                     consumer.pluginContexts.append(
                         PluginContext(

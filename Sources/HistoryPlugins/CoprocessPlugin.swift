@@ -16,6 +16,7 @@ import ServiceLifecycle
     package nonisolated static let grace: Duration = .seconds(3)
 
     package nonisolated let plugin: PluginConfiguration
+    package nonisolated var largeIntegers: LargeIntegers { plugin.largeIntegers }
     nonisolated let logger: Logger
     nonisolated let grace: Duration
     nonisolated let report: @Sendable (PluginEvent) -> Void

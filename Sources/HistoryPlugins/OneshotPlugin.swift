@@ -19,6 +19,8 @@ package final class OneshotPlugin: HookEndpoint {
         self.logger = logger
     }
 
+    package var largeIntegers: LargeIntegers { plugin.largeIntegers }
+
     package func observe(_ calls: [ObserverCall]) async -> ObserverOutcome {
         var times: [Int64] = []
         for (index, call) in calls.enumerated() {

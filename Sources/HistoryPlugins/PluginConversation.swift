@@ -73,7 +73,9 @@ import PersistentHistory
         switch request {
         case .hook(let request, _): request.write(call: sent, id, to: &json)
         case .context(let call, _):
-            CallJSON.writeRequest(id, method: call.method, to: &json) { call.write(to: &$0) }
+            CallJSON.writeRequest(id, method: call.method, to: &json) {
+                call.write(plugin.largeIntegers, to: &$0)
+            }
         }
     }
 

@@ -187,6 +187,7 @@ import Testing
         #expect(
             try await store.succeed("track") == """
                 dropped u, whose table is gone
+                warning: The tracked table "t" is not there. When it is created again, it is tracked again; `historyctl untrack STORE t` forgets it.
                 changes of u may have gone unrecorded until now; every consumer is notified
 
                 """)

@@ -52,4 +52,39 @@ struct DoctorTests {
             try await daemon.stop()
         }
     }
+
+    @Test("It says what health says of a store that cannot be read, and of a table that is wanted and gone")
+    func asHealth() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(entities: nil), plugins: [])
+            try await bench.sql("CREATE TABLE note (id INTEGER PRIMARY KEY)")
+            try await bench.steer("track", bench.store, "person", "note")
+            let daemon = try await bench.startDaemon()
+            try await eventually("a healthy start") { try await bench.ctl("health").status == .exited(0) }
+
+            func expectBoth(_ text: String) async throws {
+                try await eventually(text) { try await bench.ctl("health").output.contains(text) }
+                let examined = try await bench.ctl("doctor")
+                #expect(examined.status == .exited(1))
+                #expect(examined.output.contains(text), "\(examined)")
+                #expect(!examined.output.contains("Nothing is wrong"))
+            }
+            // By hand, as nothing in the configuration names it.
+            try await bench.sql("DROP TABLE note")
+            try await expectBoth("The tracked table \"note\" is not there.")
+            try await bench.steer("untrack", bench.store, "note")
+            try await bench.sql("CREATE TABLE other (x)")
+            try await eventually("health") { try await bench.ctl("health").status == .exited(0) }
+
+            try await bench.sql(
+                """
+                CREATE VIEW v AS SELECT 1; PRAGMA writable_schema = ON;
+                UPDATE sqlite_schema SET sql = 'CREATE VIEW v AS SELECT 1_000' WHERE name = 'v';
+                PRAGMA schema_version = 1000
+                """)
+            try await expectBoth("cannot be read: malformed database schema (v)")
+            #expect(try await !bench.ctl("health").output.lowercased().contains("restore"))
+            try await daemon.stop()
+        }
+    }
 }

@@ -55,6 +55,94 @@ struct PythonPackageTests {
             ])
     }
 
+    /// Authors of transactions on connections that have a thread of their own.
+    @Test func declaresAsynchronousConnections() async throws {
+        let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY)", tracking: ["t"])
+        let printed = try await Command(
+            ClientPackages.python,
+            [
+                "-B", "-c",
+                """
+                import aiosqlite, asyncio, historyd, sqlite3, sys
+                from sqlalchemy import text
+                from sqlalchemy.ext.asyncio import create_async_engine
+                async def by_aiosqlite():
+                    async with aiosqlite.connect(sys.argv[1]) as store:
+                        # Not awaited: what comes later comes after it all the same.
+                        historyd.declare(store, 'First')
+                        await store.execute('INSERT INTO t VALUES (1)')
+                        await store.commit()
+                        await historyd.declare(store, 'Second', 'context')
+                        await store.execute('INSERT INTO t VALUES (2)')
+                        await store.commit()
+                        try: await historyd.declare(store, '')
+                        except sqlite3.Error: print('refused')
+                async def by_sqlalchemy():
+                    for number, author in (3, 'Third'), (4, 'Fourth'):
+                        engine = create_async_engine('sqlite+aiosqlite:///' + sys.argv[1])
+                        historyd.declare_sqlalchemy(engine if number == 3 else engine.sync_engine, author)
+                        async with engine.begin() as connection:
+                            await connection.execute(text(f'INSERT INTO t VALUES ({number})'))
+                        await engine.dispose()
+                asyncio.run(by_aiosqlite())
+                asyncio.run(by_sqlalchemy())
+                """, store.path,
+            ],
+            environment: [
+                "PYTHONPATH": Sources.path("config/python"),
+                "HISTORYD_EXTENSION": try await BuiltProducts.libhistory(),
+            ]
+        ).succeed()
+        #expect(printed == "refused\n")
+        #expect(try await store.history().map(\.author) == ["First", "Second", "Third", "Fourth"])
+    }
+
+    private static let newPython = ["python3.12", "python3.13", "python3.14"].first { name in
+        (try? Self.knowsAutocommit(name)) == true
+    }
+
+    private static func knowsAutocommit(_ name: String) throws -> Bool {
+        let program = try RunningProgram(
+            ["/usr/bin/env", name, "-c", "import sqlite3; sqlite3.connect(':memory:', autocommit=False)"],
+            environment: ProcessInfo.processInfo.environment,
+            files: NSTemporaryDirectory() + "python-\(getpid())")
+        return program.waitForEnd() == .exited(0)
+    }
+
+    /// Such a connection always is in a transaction.
+    @Test(.enabled(if: newPython != nil, "It needs Python 3.12 or later with sqlite3."))
+    func authorWithoutAutocommit() async throws {
+        let python = try #require(Self.newPython)
+        let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY)", tracking: ["t"])
+        let printed = try await Command(
+            python,
+            [
+                "-B", "-c",
+                """
+                import historyd, sqlite3, sys
+                store = sqlite3.connect(sys.argv[1], autocommit=False)
+                author = historyd.Author(store, 'G')
+                def insert(number): store.execute('INSERT INTO t VALUES (?)', (number,))
+                insert(1)
+                with author.transaction(): insert(2); insert(3)
+                print(store.in_transaction)
+                insert(4); store.rollback()
+                try:
+                    with author.transaction(): insert(5); raise KeyError
+                except KeyError: print(store.in_transaction)
+                with author.transaction(): insert(6)
+                insert(7); store.commit(); store.close()
+                """, store.path,
+            ], environment: ["PYTHONPATH": Sources.path("config/python")]
+        ).succeed()
+        #expect(printed == "True\nTrue\n")
+        let history = try await store.history()
+        #expect(
+            history.map { "\($0.author ?? "-") \($0.changes.map(\.short).joined(separator: " "))" } == [
+                "- insert t id=1 ", "G insert t id=2  insert t id=3 ", "G insert t id=6 ", "- insert t id=7 ",
+            ])
+    }
+
     /// A connection that is open already is declared as well, and the author declared last counts.
     @Test func djangoDeclaresWhatIsOpenAndTheLastAuthor() async throws {
         let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY)")

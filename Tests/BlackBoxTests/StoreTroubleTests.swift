@@ -71,10 +71,13 @@ struct StoreTroubleTests {
             let daemon = try await bench.startDaemon()
             try await daemon.logged("is damaged")
             try await daemon.sparing(for: .seconds(4))
+            let problems = daemon.problems(bench)
+            #expect(problems.count == 1)
             #expect(
-                daemon.problems(bench) == [
-                    #"error: Store "contacts" cannot be used. The store "contacts.sqlite" is damaged: database disk image is malformed. `PRAGMA integrity_check` tells more; restore a backup. event=storeLost"#
-                ])
+                problems.first?.hasPrefix(
+                    #"error: Store "contacts" cannot be used. The store "contacts.sqlite" is damaged: database disk image is malformed. `PRAGMA integrity_check` finds: "#
+                ) == true)
+            #expect(problems.first?.hasSuffix("Restore a backup. event=storeLost") == true)
             bench.replace(bench.store, by: bench.path("good.sqlite"))
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
             try await bench.calls(1, of: daemon)

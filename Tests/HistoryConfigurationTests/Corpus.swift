@@ -422,6 +422,10 @@ let configurationCorpus: [CorpusCase] = [
         contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/r\", \"window\": 1}"),
         "2:48: \(context0).window: a replica has no window; only a feed has"),
     .bad(
+        "replica with large integers",
+        contexts("{\"name\": \"v\", \"kind\": \"replica\", \"path\": \"/r\", \"largeIntegers\": \"text\"}"),
+        "2:48: \(context0).largeIntegers: a replica has no largeIntegers; only a feed has"),
+    .bad(
         "context of no plugin", contexts("{\"name\": \"v\", \"kind\": \"plugin\"}"),
         "2:1: \(context0).plugin: missing, expected the name of a plugin of a manifest"),
     .bad(
@@ -527,7 +531,7 @@ let manifestCorpus: [CorpusCase] = [
         "every key of a plugin",
         plugin(
             """
-            "mode": "coprocess", "environment": {"A": "1", "b": ""}, "timeout": 0.5, "window": 1, "onFailure": "skip",\
+            "mode": "coprocess", "environment": {"A": "1", "b": ""}, "timeout": 0.5, "window": 1, "largeIntegers": "text", "onFailure": "skip",\
             "retry": {"attempts": 1, "initialDelay": "1ms", "maximumDelay": 604800}
             """)),
     .good("relative command", command("[\"./p\", \"\", \"--x\\ny\"]")),
@@ -583,7 +587,7 @@ let manifestCorpus: [CorpusCase] = [
         "2:10: plugins[1].name: plugin \"p\" is already given at FILE:1:37"),
     .bad(
         "unknown key of a plugin", plugin("\"enviroment\": {}"),
-        "2:1: plugins[0].enviroment: unknown key; did you mean \"environment\"? Allowed: name, command, mode, environment, timeout, window, retry, onFailure, hooks"
+        "2:1: plugins[0].enviroment: unknown key; did you mean \"environment\"? Allowed: name, command, mode, environment, timeout, window, largeIntegers, retry, onFailure, hooks"
     ),
 
     .bad(
@@ -631,6 +635,9 @@ let manifestCorpus: [CorpusCase] = [
     .bad(
         "no window", plugin("\"window\": 0"),
         "2:11: plugins[0].window: expected a whole number from 1 through 64, found 0"),
+    .bad(
+        "large integers as blobs", plugin("\"largeIntegers\": \"blob\""),
+        "2:18: plugins[0].largeIntegers: expected \"number\" or \"text\", found \"blob\""),
     .bad("retry number", plugin("\"retry\": 5"), "2:10: plugins[0].retry: expected an object, found 5"),
     .bad(
         "no attempts", plugin("\"retry\": {\"attempts\": 0}"),

@@ -44,7 +44,7 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
                 "authors": [
                   { "name": "MainApp", "contexts": [
                     { "name": "view", "kind": "replica", "path": "data/../view.sqlite", "entities": ["person"] },
-                    { "name": "live", "kind": "feed", "window": 7 }, { "name": "all", "kind": "feed" },
+                    { "name": "live", "kind": "feed", "window": 7, "largeIntegers": "text" }, { "name": "all", "kind": "feed" },
                     { "name": "index", "kind": "plugin", "plugin": "all", "entities": ["item"] }] },
                   { "name": "Batch", "batch": true }
                 ],
@@ -62,7 +62,7 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
             #"""
             { "version": 1, "plugins": [
               { "name": "all", "command": ["bin/all", "--x"], "mode": "coprocess", "environment": { "A": "1" },
-                "timeout": "5s", "window": 8, "retry": { "attempts": 2, "initialDelay": 0.2, "maximumDelay": "1m" }, "onFailure": "skip",
+                "timeout": "5s", "window": 8, "largeIntegers": "text", "retry": { "attempts": 2, "initialDelay": 0.2, "maximumDelay": "1m" }, "onFailure": "skip",
                 "hooks": [
                   { "name": "people", "kind": "observer", "entity": "person", "operation": ["insert", "delete"],
                     "store": "contacts", "consumer": "MainApp" },
@@ -85,7 +85,7 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
                         ContextConfiguration(
                             name: "view", kind: .replica(path: folder.file("data/../view.sqlite")),
                             entities: ["person"]),
-                        ContextConfiguration(name: "live", kind: .feed(window: 7)),
+                        ContextConfiguration(name: "live", kind: .feed(window: 7, largeIntegers: .text)),
                         ContextConfiguration(name: "all", kind: .feed(window: 100)),
                         ContextConfiguration(name: "index", kind: .plugin(name: "all"), entities: ["item"]),
                     ]),
@@ -110,7 +110,7 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
         let all = PluginConfiguration(
             name: "all", command: [folder.file("plugins/bin/all"), "--x"], mode: .coprocess,
             environment: ["A": "1"],
-            timeout: .seconds(5), window: 8,
+            timeout: .seconds(5), window: 8, largeIntegers: .text,
             policy: FailurePolicy(
                 attempts: 2, initialDelay: .milliseconds(200), maximumDelay: .seconds(60),
                 afterLastAttempt: .skip),

@@ -53,6 +53,31 @@ import Testing
             name: "a trigger that writes before",
             sql: "CREATE TRIGGER b BEFORE INSERT ON t BEGIN DELETE FROM t WHERE n = NEW.n; END"),
         Change(
+            name: "a trigger that ends what runs for a row",
+            sql:
+                "CREATE TRIGGER a AFTER INSERT ON t BEGIN SELECT RAISE(IGNORE); END; INSERT INTO t VALUES (7, 7)"
+        ),
+        Change(
+            name: "a trigger that fails where nobody sees it",
+            sql: """
+                CREATE TABLE log (x UNIQUE); INSERT INTO log VALUES (1);
+                CREATE TRIGGER a AFTER UPDATE ON t BEGIN INSERT OR FAIL INTO log VALUES (1); END
+                """),
+        Change(
+            name: "a trigger that writes to a table whose conflicts fail",
+            sql: """
+                CREATE TABLE log (x UNIQUE ON CONFLICT FAIL);
+                CREATE TRIGGER a AFTER INSERT ON t BEGIN INSERT INTO log VALUES (1); END
+                """),
+        Change(
+            name: "a trigger that leads to RAISE(FAIL)",
+            sql: """
+                CREATE TABLE log (x); CREATE TABLE more (x);
+                CREATE TRIGGER c BEFORE INSERT ON more BEGIN SELECT RAISE(FAIL, 'no'); END;
+                CREATE TRIGGER b AFTER INSERT ON log BEGIN INSERT INTO more VALUES (1); END;
+                CREATE TRIGGER a AFTER DELETE ON t BEGIN INSERT INTO log VALUES (1); END
+                """),
+        Change(
             name: "rows of a new entity",
             sql: "CREATE TABLE w (id INTEGER PRIMARY KEY); INSERT INTO w VALUES (1)", entities: ["w"],
             tracking: ["w": nil]),
@@ -89,6 +114,12 @@ import Testing
             "CREATE INDEX i ON t (n)", "CREATE TABLE w (id INTEGER PRIMARY KEY)",
             "DROP TABLE historyd_conflict",
             "CREATE TRIGGER a AFTER INSERT ON t BEGIN UPDATE u SET n = 1; END",
+            "CREATE TRIGGER a AFTER INSERT ON t WHEN NEW.n < 0 BEGIN SELECT RAISE(ABORT, 'no'); END",
+            "CREATE TRIGGER a BEFORE INSERT ON t WHEN NEW.n < 0 BEGIN SELECT RAISE(IGNORE); END",
+            """
+            CREATE TRIGGER b AFTER INSERT ON u BEGIN SELECT RAISE(IGNORE); END;
+            DROP TRIGGER b; CREATE TRIGGER a AFTER INSERT ON t BEGIN SELECT 'RAISE(IGNORE)'; END
+            """,
             "ALTER TABLE t RENAME COLUMN n TO m; ALTER TABLE t RENAME TO s; ALTER TABLE s ADD COLUMN a",
         ])
     func notTold(_ sql: String) async throws {

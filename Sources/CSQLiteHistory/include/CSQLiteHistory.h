@@ -70,4 +70,8 @@ void history_open_solo(sqlite3 *db);
 /* Ends it, where that transaction did not. */
 void history_leave_solo(sqlite3 *db);
 
+/* The version of the SQLite that has written the database last, as sqlite3_libversion_number() gives it; 0 if it is
+ * not known. The connection must have read from the database. */
+int history_writer_version(sqlite3 *db);
+
 #endif

@@ -73,11 +73,12 @@ package struct ContextConfiguration: Sendable, Hashable {
         ///
         /// - window: How many transactions are sent ahead of the last that was acknowledged.
         /// - maximumValueBytes: The longest text or blob that is sent with changed objects; nil is no values.
+        /// - largeIntegers: How integers are sent that are not exact as doubles.
         /// - properties: Of one entity: the columns of which an update must have changed one; nil is any.
         /// - condition: Of one entity: an SQL expression over the columns of a row.
         case feed(
             window: Int = ContextConfiguration.defaultWindow, maximumValueBytes: Int? = nil,
-            properties: [String]? = nil, condition: String? = nil)
+            largeIntegers: LargeIntegers = .number, properties: [String]? = nil, condition: String? = nil)
         /// What a plugin makes of the changes.
         ///
         /// - name: The plugin's, of a manifest.

@@ -146,7 +146,7 @@ struct StoreDecoder {
 
     private static let contextKeys = [
         "name", "kind", "path", "entities", "window", "mode", "group", "properties", "where", "values",
-        "maximumValueBytes", "plugin", "healthyLag",
+        "maximumValueBytes", "largeIntegers", "plugin", "healthyLag",
     ]
 
     private enum ContextKind: String, CaseIterable {
@@ -156,7 +156,8 @@ struct StoreDecoder {
         var keys: [String] {
             switch self {
             case .replica: ["path", "mode", "group"]
-            case .feed: ["window", "properties", "where", "values", "maximumValueBytes"]
+            case .feed:
+                ["window", "properties", "where", "values", "maximumValueBytes", "largeIntegers"]
             case .plugin: ["plugin"]
             }
         }
@@ -194,8 +195,9 @@ struct StoreDecoder {
             }
             decodedKind = .feed(
                 window: window ?? ContextConfiguration.defaultWindow,
-                maximumValueBytes: fields.maximumValueBytes(), properties: filter.properties,
-                condition: filter.condition)
+                maximumValueBytes: fields.maximumValueBytes(),
+                largeIntegers: fields["largeIntegers"]?.choice(LargeIntegers.allCases) ?? .number,
+                properties: filter.properties, condition: filter.condition)
         case .plugin:
             let node = fields.required("plugin", "the name of a plugin of a manifest")
             let plugin = node.flatMap { node in

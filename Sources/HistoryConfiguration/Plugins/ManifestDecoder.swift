@@ -35,7 +35,8 @@ struct ManifestDecoder {
     }
 
     private static let keys = [
-        "name", "command", "mode", "environment", "timeout", "window", "retry", "onFailure", "hooks",
+        "name", "command", "mode", "environment", "timeout", "window", "largeIntegers", "retry",
+        "onFailure", "hooks",
     ]
 
     private mutating func plugin(_ node: DocumentNode) -> PluginConfiguration? {
@@ -59,6 +60,7 @@ struct ManifestDecoder {
             timeout: fields["timeout"]?.duration() ?? PluginConfiguration.defaultTimeout,
             window: fields["window"]?.integer(in: 1...PluginConfiguration.largestWindow)
                 ?? PluginConfiguration.largestWindow,
+            largeIntegers: fields["largeIntegers"]?.choice(LargeIntegers.allCases) ?? .number,
             policy: Self.policy(fields),
             hooks: fields.required("hooks", "a list of hooks").map { hooks($0, plugin: name) } ?? [])
         return name == nil ? nil : plugin

@@ -29,6 +29,8 @@ package struct PluginConfiguration: Sendable, Hashable {
     package var timeout = Self.defaultTimeout
     /// Requests that may be unanswered at once, for a coprocess.
     package var window = Self.largestWindow
+    /// How its calls give integers that are not exact as doubles.
+    package var largeIntegers = LargeIntegers.number
     package var policy = FailurePolicy()
     /// In the manifest's order.
     package var hooks: [HookConfiguration] = []

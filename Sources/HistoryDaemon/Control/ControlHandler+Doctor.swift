@@ -9,13 +9,16 @@ extension ControlHandler {
     func examine(_ name: String?) async throws(ControlError) -> DoctorReport {
         var findings: [DoctorReport.Finding] = []
         var folders: Set<String> = [dependencies.stateFolder]
+        let verdict = await health()
         for store in try await stores(name) {
             let path = store.configuration.path
             let isOnlyRead = store.configuration.source == .coreData
             let isPolled = store.configuration.poll != nil
-            let problems =
+            var problems =
                 Self.missing(path)
                 + (isOnlyRead ? Self.readingProblems(path) : StoreAccess.problems(of: path, isPolled: isPolled))
+            // Rights and files that are missing are named above, with what mends them.
+            if problems.isEmpty { problems = Self.problems(of: store.name, in: verdict) }
             // A store that cannot be read has said so.
             let note =
                 problems.isEmpty && !isOnlyRead ? await onPool { try? JournalMode.note(on: path) } : nil
@@ -51,6 +54,14 @@ extension ControlHandler {
         ["", "-wal", "-shm"].map { path + $0 }.filter { access($0, F_OK) == 0 && access($0, R_OK) != 0 }.map {
             "The file \"\($0)\" cannot be read by this user."
         }
+    }
+
+    /// What health says of the store itself: nothing is wrong only where both say so.
+    private static func problems(of store: String, in verdict: HealthReport) -> [String] {
+        let causes: [HealthReport.Cause] = [
+            .storeNotOpen, .storeStuck, .stateNotWritable, .notTracked, .cleaningFailing,
+        ]
+        return verdict.reasons.filter { $0.store == store && causes.contains($0.cause) }.map(\.message)
     }
 
     private static func missing(_ path: String) -> [String] {

@@ -208,7 +208,8 @@ extension ControlError.Code {
         case .tokenExpired: self = .tokenExpired
         case .unknownContext: self = .unknownContext
         case .feedInUse: self = .feedInUse
-        case .storeNotOpen, .storeMissing, .storeBusy, .storeCorrupt, .storeUnreadable, .notTracked:
+        case .storeNotOpen, .storeMissing, .storeBusy, .storeCorrupt, .storeTooNew, .storeUnreadable,
+            .notTracked:
             self = .storeNotOpen
         case .storeFull, .stateFull, .stateReadOnly: self = .noSpace
         default: self = .failed

@@ -149,6 +149,7 @@ extension PluginConfiguration {
             }
             json.member("timeout", timeout)
             if window != Self.largestWindow { json.member("window", Int64(window)) }
+            if largeIntegers != .number { json.member("largeIntegers", largeIntegers.rawValue) }
             json.name("retry")
             json.object { json in
                 json.member("attempts", Int64(policy.attempts))

@@ -15,6 +15,8 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let storeMissing = Code("storeMissing")
         /// The file is not an SQLite database, or is damaged.
         public static let storeCorrupt = Code("storeCorrupt")
+        /// A newer SQLite than this program's has written what this program cannot read.
+        public static let storeTooNew = Code("storeTooNew")
         /// The file may not be read, or may not be written although that is needed.
         public static let storeUnreadable = Code("storeUnreadable")
         /// Opening the store would create files beside it that its owner, or another user with write permission for

@@ -10,20 +10,26 @@ package struct FeedContext: Sendable, Hashable {
     package let window: Int
     /// The longest text or blob that is sent with changed objects; nil is no values at all.
     package let maximumValueBytes: Int?
+    package let largeIntegers: LargeIntegers
 
     package init(
-        name: String, entities: Set<BinaryText>? = nil, window: Int = 100, maximumValueBytes: Int? = nil
+        name: String, entities: Set<BinaryText>? = nil, window: Int = 100, maximumValueBytes: Int? = nil,
+        largeIntegers: LargeIntegers = .number
     ) {
         self.init(
             name: name, filter: ChangeFilter(entities: entities), window: window,
-            maximumValueBytes: maximumValueBytes)
+            maximumValueBytes: maximumValueBytes, largeIntegers: largeIntegers)
     }
 
-    package init(name: String, filter: ChangeFilter, window: Int = 100, maximumValueBytes: Int? = nil) {
+    package init(
+        name: String, filter: ChangeFilter, window: Int = 100, maximumValueBytes: Int? = nil,
+        largeIntegers: LargeIntegers = .number
+    ) {
         self.name = name
         self.filter = filter
         self.window = window
         self.maximumValueBytes = maximumValueBytes
+        self.largeIntegers = largeIntegers
     }
 
     package var description: ContextDescription { ContextDescription(name: name, kind: "feed", path: nil) }

@@ -77,7 +77,7 @@ extension TriggerWriter {
     /// A row that is in the way twice. (UNION would keep both where an index has a value otherwise than
     /// the table, as a virtual column's 0.0 and 0.)
     private func onlyOnce(_ rows: [String]) -> String {
-        "SELECT * FROM (\(rows.joined(separator: " UNION ALL "))) GROUP BY 2 COLLATE BINARY"
+        "SELECT * FROM (\(SQLText.unionAll(rows))) GROUP BY 2 COLLATE BINARY"
     }
 
     /// The columns by which a noted row is looked up again: its rowid, or the first of its key.

@@ -26,6 +26,16 @@ struct EntityCatalog {
         }
     }
 
+    /// The tracked entity of a name in any case, as SQLite takes it.
+    func tracked(as name: String) -> Entity? {
+        tracked[name] ?? tracked.values.first { SQLText.areSame($0.name, name) }
+    }
+
+    /// The names of entities, tracked or not, that SQLite takes for a table's.
+    func names(like table: String) -> Set<BinaryText> {
+        Set(names: shapes.values.map(\.name).filter { SQLText.areSame($0, table) })
+    }
+
     /// What a store may describe: more than any real one does.
     enum Limits {
         static let shapes = 1 << 18

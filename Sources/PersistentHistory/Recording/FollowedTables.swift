@@ -50,6 +50,12 @@ struct FollowedTables {
 /// triggers, nor the name. What is left is the shape: a table that was not there before, with the same primary key and
 /// at least half of the columns, and better than any other.
 struct ReplacedTables {
+    /// What a new table stands for.
+    struct Replacement {
+        let replaced: BinaryText
+        let preserved: [String]?
+    }
+
     private let before: Set<BinaryText>
 
     /// - Parameter schema: Before the migration.
@@ -57,14 +63,14 @@ struct ReplacedTables {
         before = Set(names: schema.ordinaryTables.map { SQLText.folded($0.name) })
     }
 
-    /// The new tables, with the columns to preserve of each.
+    /// The new tables, by name.
     ///
     /// - Parameters:
     ///   - removed: The entities whose tables are gone.
     ///   - schema: After the migration.
-    func replacements(of removed: [Entity], in schema: StoreSchema) -> [BinaryText: [String]?] {
+    func replacements(of removed: [Entity], in schema: StoreSchema) -> [BinaryText: Replacement] {
         let new = schema.ordinaryTables.filter { !before.contains(SQLText.folded($0.name)) }
-        var replacements: [BinaryText: [String]?] = [:]
+        var replacements: [BinaryText: Replacement] = [:]
         for entity in removed {
             let columns = Set<BinaryText>(names: entity.columns.map(\.name))
             let shared = new.map { table in
@@ -74,7 +80,9 @@ struct ReplacedTables {
             guard let best = shared.map(\.1.count).max() else { continue }
             let candidates = shared.filter { $0.1.count == best }
             guard candidates.count == 1, let (table, names) = candidates.first else { continue }
-            replacements[table.name] = entity.preserved.map(\.name).filter { names.contains($0) }
+            replacements[table.name] = Replacement(
+                replaced: BinaryText(entity.name),
+                preserved: entity.preserved.map(\.name).filter { names.contains($0) })
         }
         return replacements
     }

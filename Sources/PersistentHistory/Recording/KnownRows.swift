@@ -45,10 +45,11 @@ extension TriggerWriter {
 
     func knownRowsTriggers() -> [(name: String, sql: String)] {
         if comparesAllRows { return comparingTriggers() }
-        let unions = ([identities("NEW")] + conflictingKnownRows).joined(separator: " UNION ALL ")
+        let unions = SQLText.unionAll([identities("NEW")] + conflictingKnownRows)
         let replaced = "\(identity) IN (\(unions))"
         let isTaken = "(\(isSame("NEW")) AND NOT \(isSame("OLD")))"
-        let touched = "\(identity) IN (\(identities("OLD")) UNION ALL \(unions))"
+        let touched =
+            "\(identity) IN (\(SQLText.unionAll([identities("OLD"), identities("NEW")] + conflictingKnownRows)))"
         return [
             trigger(
                 "insert", "AFTER INSERT", when: nil,

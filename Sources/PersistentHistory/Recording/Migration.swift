@@ -113,7 +113,10 @@ package final class Migration {
         let plan = try TrackingPlan(db, entities: [:], all: false)
         let replacements = replaced.replacements(of: plan.dropped, in: plan.schema)
         if replacements.isEmpty { return try plan.carryOut(db, isComplete: isComplete) }
-        return try TrackingPlan(db, entities: replacements, all: false).carryOut(db, isComplete: isComplete)
+        return try TrackingPlan(
+            db, entities: replacements.mapValues(\.preserved), all: false,
+            replacing: Dictionary(replacements.map { ($1.replaced, $0) }) { first, _ in first }
+        ).carryOut(db, isComplete: isComplete)
     }
 }
 

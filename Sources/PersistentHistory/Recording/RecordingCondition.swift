@@ -81,3 +81,8 @@ enum RecordingCondition {
         return tracked
     }
 }
+
+extension RecordingFormat {
+    /// Whether there is the table that keeps the wanted names, in a store whose recording is damaged.
+    static func keepsNames(_ schema: StoreSchema) -> Bool { schema.table("historyd_store") != nil }
+}

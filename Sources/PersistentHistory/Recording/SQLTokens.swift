@@ -38,6 +38,14 @@ enum SQLTokens {
         return tokens
     }
 
+    /// Whether a table's definition has ON CONFLICT with an action.
+    static func hasConflictClause(_ action: String, _ sql: String) -> Bool {
+        let tokens = tokens(sql)
+        return tokens.indices.dropLast(2).contains {
+            tokens[$0].isWord("ON") && tokens[$0 + 1].isWord("CONFLICT") && tokens[$0 + 2].isWord(action)
+        }
+    }
+
     /// The first word of each statement, in upper case. Those of the statements within a trigger are among them.
     static func firstWords(_ sql: String) -> [String] {
         var scanner = Scanner(Array(sql.utf8))
@@ -237,6 +245,18 @@ package enum SQLText {
             [Hexadecimal.digit($0 >> 4), Hexadecimal.digit($0 & 15)]
         }
         return "\(sql) /* \(String(decoding: Array(others), as: UTF8.self)) */"
+    }
+
+    /// A compound SELECT of any number of rows, none of which has more than three terms: the least that SQLite recommends
+    /// to allow (https://www.sqlite.org/security.html).
+    static func unionAll(_ selects: [String]) -> String {
+        if selects.count <= 3 { return selects.joined(separator: " UNION ALL ") }
+        let size = (selects.count + 2) / 3
+        let parts = stride(from: 0, to: selects.count, by: size).map {
+            Array(selects[$0..<min($0 + size, selects.count)])
+        }
+        return parts.map { $0.count == 1 ? $0[0] : "SELECT * FROM (\(unionAll($0)))" }
+            .joined(separator: " UNION ALL ")
     }
 
     /// Terms joined by an operator as a balanced tree, so that a table of many columns stays below

@@ -240,6 +240,32 @@ struct StoreSchema: Sendable {
         return false
     }
 
+    /// Whether a trigger of the application that runs before ours may keep a change and skip ours.
+    ///
+    /// Triggers of one kind run from the newest to the oldest, so that ours run first until somebody makes another one.
+    /// That may end what runs for the row (RAISE(IGNORE)), or the statement (RAISE(FAIL), or a conflict under FAIL), also by
+    /// what it writes to.
+    func mayBeSkipped(_ table: Table) -> Bool {
+        guard let oldest = table.triggers.filter(\.isOurs).map(\.rowid).min() else { return false }
+        let newer = table.triggers.filter { $0.rowid > oldest }.compactMap(\.definition).filter(\.isAfter)
+        return newer.contains { $0.raisesIgnore || mayFail($0) }
+    }
+
+    private func mayFail(_ trigger: TriggerDefinition) -> Bool {
+        var seen: Set<BinaryText> = []
+        var next = [trigger]
+        while let trigger = next.popLast() {
+            if trigger.raisesFail || trigger.failsOnConflict { return true }
+            for name in trigger.writesTo where seen.insert(name).inserted {
+                guard let table = tables[name] else { continue }
+                if SQLTokens.hasConflictClause("FAIL", table.sql) { return true }
+                next += table.triggers.compactMap(\.definition)
+                next += triggersAmidActions(on: name.text).map(\.definition)
+            }
+        }
+        return false
+    }
+
     /// The columns of a table that may look otherwise to its triggers than they are: columns of other
     /// affinities refer to them (see `ColumnAffinity.mayConvert`).
     func convertedColumns(of parent: Table) -> Set<BinaryText> {

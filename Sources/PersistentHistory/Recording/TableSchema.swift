@@ -49,6 +49,8 @@ struct TableSchema: Sendable {
     /// The trigger that may end a change amid what foreign keys do with it: see `ForeignKeyActions.swift`.
     private let failingTrigger: String?
     var mayLoseActions: Bool { failingTrigger != nil }
+    /// Whether a newer trigger of the application may have kept a change of the table, and skipped ours.
+    let mayBeSkipped: Bool
     /// Whether a trigger of the application may put a row there again amid what foreign keys do with its delete.
     let mayReturn: Bool
     /// Why recording may miss changes; empty if it cannot.
@@ -116,11 +118,20 @@ struct TableSchema: Sendable {
         refersToItself = schema.refersToItself(table.name)
         storeHasUnseenIntegers = schema.hasVirtualColumnsAndReals
         triggers = table.triggers
+        mayBeSkipped = schema.mayBeSkipped(table)
         hasWritingBeforeTriggers = table.triggers.contains { $0.definition?.writesBefore ?? false }
         let amidActions = schema.triggersAmidActions(on: table.name)
         failingTrigger = amidActions.first { $0.definition.raisesFail }?.name
         mayReturn = amidActions.contains { $0.definition.insertsInto.contains(SQLText.folded(table.name)) }
         doubts = findDoubts()
+    }
+
+    func has(_ column: BinaryText) -> Bool { columns.contains { SQLText.areSame($0.name, column.text) } }
+
+    /// The table's columns that are among these, in the table's order.
+    func having(_ names: [BinaryText]) -> [String] {
+        let folded = Set<BinaryText>(names: names.map { SQLText.folded($0.text) })
+        return columns.map(\.name).filter { folded.contains(SQLText.folded($0)) }
     }
 
     /// Whether what a change does to other rows cannot be known before it: see `KnownRows.swift`.
@@ -131,8 +142,8 @@ struct TableSchema: Sendable {
 
     private func findDoubts() -> [String] {
         let replacesByMistake =
-            keyIsRowid && hasConflictClause("REPLACE")
-            && (hasConflictClause("IGNORE") || hasConflictClause("FAIL"))
+            keyIsRowid && SQLTokens.hasConflictClause("REPLACE", sql)
+            && (SQLTokens.hasConflictClause("IGNORE", sql) || SQLTokens.hasConflictClause("FAIL", sql))
         let mistake =
             replacesByMistake
             ? [
@@ -151,16 +162,10 @@ struct TableSchema: Sendable {
             }
     }
 
-    private func hasConflictClause(_ action: String) -> Bool {
-        let tokens = SQLTokens.tokens(sql)
-        return tokens.indices.dropLast(2).contains {
-            tokens[$0].isWord("ON") && tokens[$0 + 1].isWord("CONFLICT") && tokens[$0 + 2].isWord(action)
-        }
-    }
-
     private static func refuse(_ name: String, type: String) throws {
         let reason: String
         switch type {
+        case _ where name.isEmpty: reason = "is a table without a name"
         case _ where SQLText.isOfSQLite(name): reason = "is SQLite's own"
         case _ where SQLText.isReserved(name):
             reason = "belongs to the history itself"

@@ -4,7 +4,7 @@ extension TrackingPlan {
     /// - Parameter isComplete: Whether it is known that nothing was changed while triggers were missing.
     func carryOut(_ db: Database, isComplete: Bool = false) throws -> Tracking.Outcome {
         var outcome = Tracking.Outcome(doubts: doubts, unfit: unfit.mapValues { "\($0)" })
-        let unrecorded = isComplete ? [] : try unrecorded(db)
+        var unrecorded = isComplete ? [] : try unrecorded(db)
         switch condition {
         case .none: try Self.begin(db)
         case .broken:
@@ -17,19 +17,47 @@ extension TrackingPlan {
             try Self.removeTriggers(entity, schema, db)
             outcome.dropped.append(entity.name)
         }
+        if placesSentinel { try RowidSentinel.place(db) }
         for step in steps {
-            try carryOut(step, db)
+            do {
+                try db.inSavepoint {
+                    try computing(step.table) { try carryOut(step, db) }
+                    return .commit
+                }
+            } catch let error as HistoryError
+                where error.code == .notAnEntity && !demanded.contains(step.table.name)
+            {
+                outcome.unfit[step.table.name] = "\(error)"
+                // Announced when it is recorded again.
+                unrecorded.remove(BinaryText(step.table.name))
+                continue
+            }
             if step.current == nil {
                 outcome.added.append(step.table.name)
             } else {
                 outcome.updated.append(step.table.name)
             }
         }
+        if savesNames { try names.save(db) }
         if !isComplete {
             try UnrecordedChanges.note(unrecorded, db)
             outcome.recreated = unrecorded.sorted().map(\.text)
         }
         return outcome
+    }
+
+    /// Says what it means where SQLite cannot compute what a table's own indexes compute.
+    private func computing(_ table: TableSchema, _ body: () throws -> Void) throws {
+        do {
+            try body()
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+            throw HistoryError(
+                .notAnEntity,
+                "The table \"\(table.name)\" cannot be recorded: this program's SQLite \(SuspectedDamage.version(SuspectedDamage.own)) cannot compute an expression of its indexes: \(error.message ?? "no reason given").",
+                hint:
+                    "If a newer SQLite can, such as the application's, use a historyd with that one; or change the index.",
+                cause: error)
+        }
     }
 
     private static func begin(_ db: Database) throws {

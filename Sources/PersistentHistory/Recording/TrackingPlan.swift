@@ -19,21 +19,45 @@ struct TrackingPlan {
     private var catalog: EntityCatalog?
     /// Why the recording of entities may miss something.
     private(set) var doubts: [BinaryText: [String]] = [:]
-    /// Why what was asked for is left out.
+    /// Why what was asked for, now or once, is left out.
     private(set) var unfit: [BinaryText: HistoryError] = [:]
+    /// The names that are wanted from now on.
+    private(set) var names = WantedNames()
+    /// Whether they differ from those that the store keeps.
+    private var changesNames = false
+    /// Whether they are to be saved with what else is done.
+    private(set) var savesNames = true
+    /// Whether the sentinel is to be placed, and why.
+    private var sentinel: RowidSentinel.Condition
+    private var needsSentinel = false
+    var placesSentinel: Bool { needsSentinel && sentinel != .isInPlace }
+    /// Whether the configuration asks for every table: then none is missed that is gone.
+    private let followsAll: Bool
+    /// The tables without which the plan fails: others that cannot be recorded are left out.
+    private(set) var demanded: Set<BinaryText> = []
 
     var isEmpty: Bool {
         guard case .whole(lacksConflicts: false) = condition else { return false }
-        return steps.isEmpty && dropped.isEmpty
+        return steps.isEmpty && dropped.isEmpty && !changesNames && !placesSentinel
     }
 
-    /// - Parameter leavesOutUnfit: Whether a table or a preserved column that is not there is left out, and no error.
+    /// - Parameters:
+    ///   - leavesOutUnfit: Whether a table or a preserved column that is not there is left out, and no error.
+    ///   - replacing: The tables that have come for others that are gone, by the name of these.
     init(
-        _ db: Database, entities: [BinaryText: [String]?], all: Bool, leavesOutUnfit: Bool = false
+        _ db: Database, entities: [BinaryText: [String]?], all: Bool, leavesOutUnfit: Bool = false,
+        replacing: [BinaryText: BinaryText] = [:]
     ) throws {
         if try StoreRecorder.isMirror(db) { throw HistoryError.isMirror }
         schema = try StoreSchema(db)
         condition = try RecordingCondition(db, schema)
+        // Where nothing else is left, all is made from scratch.
+        if case .whole = condition {
+            sentinel = try RowidSentinel.condition(db, schema)
+        } else {
+            sentinel = .isMissing
+        }
+        followsAll = all && leavesOutUnfit
         var wanted: [BinaryText: [String]?] = [:]
         for (name, preserved) in entities {
             do {
@@ -44,10 +68,13 @@ struct TrackingPlan {
                 unfit[name] = error
             }
         }
+        var asked = Set(wanted.keys)
+        if !leavesOutUnfit { demanded = asked }
         if all {
             for table in schema.ordinaryTables where wanted[table.name] == nil {
                 wanted.updateValue(nil, forKey: table.name)
             }
+            if !followsAll { asked.formUnion(wanted.keys) }
         }
         switch condition {
         case .none:
@@ -59,15 +86,25 @@ struct TrackingPlan {
             }
             if entities.isEmpty, !all { throw HistoryError.notTracked(db) }
             if wanted.isEmpty, let error = unfit.min(by: { $0.key < $1.key })?.value { throw error }
-            try plan(wanted)
+            try plan(wanted, asked)
         case .whole:
-            catalog = try EntityCatalog(db)
-            try plan(wanted)
+            let catalog = try EntityCatalog(db)
+            self.catalog = catalog
+            let kept = try WantedNames(db)
+            let before = kept ?? WantedNames(tracked: followsAll ? [] : Array(catalog.tracked.values))
+            names = before
+            for (old, new) in replacing { names.follow(old.text, to: new.text) }
+            try plan(wanted, asked)
+            changesNames = names != before
+            savesNames = changesNames || kept == nil
         case .broken(let tracked):
             for (name, preserved) in tracked { wanted[name] = (wanted[name] ?? nil) ?? preserved }
-            if wanted.isEmpty { throw HistoryError.notTracked(db) }
-            unrecorded = Set(wanted.keys)
-            try plan(wanted)
+            // Where even that is damaged, what is left of the triggers says what was tracked.
+            let kept = RecordingFormat.keepsNames(schema) ? (try? WantedNames(db)) ?? nil : nil
+            if let kept { names = kept } else if !followsAll { asked.formUnion(tracked.keys) }
+            if wanted.isEmpty, names.all.isEmpty { throw HistoryError.notTracked(db) }
+            try plan(wanted, asked)
+            unrecorded = Set(wanted.keys).union(Set(names: steps.map(\.table.name)))
         }
     }
 
@@ -87,11 +124,13 @@ struct TrackingPlan {
         }
     }
 
-    private mutating func plan(_ wanted: [BinaryText: [String]?]) throws {
+    /// - Parameter asked: The tables that are wanted from now on, by their names.
+    private mutating func plan(_ wanted: [BinaryText: [String]?], _ asked: Set<BinaryText>) throws {
         var wanted = wanted
         let followed = FollowedTables(schema)
         let currents = currents(followed)
         for name in currents.keys where wanted[name] == nil { wanted.updateValue(nil, forKey: name) }
+        lookForNames(currents, &wanted)
         for (name, preserved) in wanted.sorted(by: { $0.key < $1.key }) {
             let table: TableSchema
             do {
@@ -106,10 +145,41 @@ struct TrackingPlan {
             let kept = current.map { followed.preserved($0, in: table) } ?? []
             // A column that is not there may have been renamed: what is preserved of it stays.
             let isRenamed = unfit[name] != nil
+            // Where the table is the same, its triggers say what became of the columns that it had.
+            let isSame = current.flatMap(followed.name(of:)).hasSameBytes(as: table.name)
+            let known = isSame ? Set<BinaryText>(names: current?.columns.map(\.name) ?? []) : []
+            let missed = (names[name.text]?.preserved ?? []).filter { !known.contains($0) }
             let step = Step(
                 table: table, current: current,
-                preserved: preserved.map { isRenamed ? $0 + kept : $0 } ?? kept)
-            if try !isUpToDate(step) { steps.append(step) }
+                preserved: preserved.map { isRenamed ? $0 + kept : $0 } ?? kept + table.having(missed))
+            let needsSentinel = RowidSentinel.isNeeded(for: table)
+            self.needsSentinel = self.needsSentinel || needsSentinel
+            // What is known of its rows is known of others now.
+            let hasMoved = needsSentinel && current != nil && sentinel == .isMoved
+            if hasMoved { unrecorded.insert(table.name) }
+            if try hasMoved || !isUpToDate(step) { steps.append(step) }
+            if asked.contains(name) || names[name.text] != nil {
+                let absent = preserved == nil ? missed.filter { !table.has($0) } : []
+                names.want(table.name, preserving: table.having(step.preserved.asBinary).asBinary + absent)
+            }
+        }
+    }
+
+    /// Finds the wanted names: a table that has one again is tracked again, and one that has none is missed.
+    private mutating func lookForNames(
+        _ currents: [BinaryText: Entity], _ wanted: inout [BinaryText: [String]?]
+    ) {
+        for (name, entity) in currents where !SQLText.areSame(name.text, entity.name) {
+            names.follow(entity.name, to: name.text)
+        }
+        for entry in names.all {
+            if let table = schema.table(entry.name.text) {
+                names[entry.name.text]?.renamedTo = nil
+                if wanted[table.name] == nil { wanted.updateValue(nil, forKey: table.name) }
+            } else if entry.renamedTo.map({ wanted[$0] != nil }) != true {
+                names[entry.name.text]?.renamedTo = nil
+                if !followsAll, unfit[entry.name] == nil { unfit[entry.name] = .isMissing(entry.name) }
+            }
         }
     }
 
@@ -141,10 +211,18 @@ struct TrackingPlan {
     func unrecorded(_ db: Database) throws -> Set<BinaryText> {
         guard let catalog else { return unrecorded }
         return try steps.reduce(into: unrecorded) { names, step in
-            guard try mayHaveMissedChanges(step, catalog, db) else { return }
+            guard try mayHaveMissedChanges(step, catalog, db) || takesAName(step, catalog) else { return }
             names.insert(step.table.name)
+            names.formUnion(catalog.names(like: step.table.name))
             if let current = step.current { names.insert(current.name) }
         }
+    }
+
+    /// Whether a table has been given the name of another that consumers know: what they know by it are other
+    /// rows now, though each was recorded.
+    private func takesAName(_ step: Step, _ catalog: EntityCatalog) -> Bool {
+        guard let current = step.current, !SQLText.areSame(current.name, step.table.name) else { return false }
+        return !catalog.names(like: step.table.name).isEmpty
     }
 
     private func mayHaveMissedChanges(_ step: Step, _ catalog: EntityCatalog, _ db: Database) throws -> Bool {
@@ -152,7 +230,7 @@ struct TrackingPlan {
             return catalog.guards[current.shape]?.mayHaveMissedChanges(of: current, on: step.table) ?? true
         }
         // What was tracked once, or has rows already, has changed since consumers knew of it.
-        if catalog.shapes.values.contains(where: { $0.name.hasSameBytes(as: step.table.name) }) { return true }
+        if !catalog.names(like: step.table.name).isEmpty { return true }
         return try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM \(SQLText.name(step.table.name)))")
             ?? false
     }

@@ -8,8 +8,14 @@ struct TriggerDefinition: Sendable {
     let insertsInto: Set<BinaryText>
     /// The folded names of the tables that it may write to.
     let writesTo: Set<BinaryText>
+    /// Whether it runs after a change.
+    let isAfter: Bool
     /// Whether it may end a statement by RAISE(FAIL), which keeps what the statement has done.
     let raisesFail: Bool
+    /// Whether it may end what runs for a row by RAISE(IGNORE), which keeps the row as well.
+    let raisesIgnore: Bool
+    /// Whether a conflict that it meets has the effect of RAISE(FAIL): INSERT OR FAIL, UPDATE OR FAIL.
+    let failsOnConflict: Bool
 
     /// What stands before the table's name.
     private static let removals = [["DELETE", "FROM"], ["INTO"], ["UPDATE", "OR", "REPLACE"]]
@@ -33,8 +39,17 @@ struct TriggerDefinition: Sendable {
         removesFrom = Self.names(behind: Self.removals, in: tokens)
         insertsInto = Self.names(behind: [["INTO"]], in: tokens)
         writesTo = removesFrom.union(Self.names(behind: Self.updates, in: tokens))
-        raisesFail = tokens.indices.dropLast(2).contains {
-            tokens[$0].isWord("RAISE") && tokens[$0 + 1].isSymbol("(") && tokens[$0 + 2].isWord("FAIL")
+        isAfter = time.map { $0.isWord("AFTER") } ?? false
+        raisesFail = Self.raises("FAIL", tokens)
+        raisesIgnore = Self.raises("IGNORE", tokens)
+        failsOnConflict = tokens.indices.dropLast().contains {
+            tokens[$0].isWord("OR") && tokens[$0 + 1].isWord("FAIL")
+        }
+    }
+
+    private static func raises(_ action: String, _ tokens: [SQLToken]) -> Bool {
+        tokens.indices.dropLast(2).contains {
+            tokens[$0].isWord("RAISE") && tokens[$0 + 1].isSymbol("(") && tokens[$0 + 2].isWord(action)
         }
     }
 

@@ -63,8 +63,8 @@ struct RecordingGuard: Codable, Sendable, Equatable {
         }.sorted()
     }
 
-    /// Whether changes of a table may have gone unrecorded since its shape was made: a trigger is gone, or there
-    /// is a unique index that the triggers know nothing of.
+    /// Whether changes of a table may have gone unrecorded since its shape was made: a trigger is gone, the application
+    /// has one that may skip ours, or there is a unique index that the triggers know nothing of.
     ///
     /// Triggers that the application made again with the table, word for word, in one transaction, were never
     /// missing.
@@ -73,6 +73,7 @@ struct RecordingGuard: Codable, Sendable, Equatable {
             table.triggers.filter { StoreSchema.shape(ofObject: $0.name) == shape.shape }
                 .compactMap { StoreSchema.role(ofObject: $0.name) })
         if !present.isSuperset(of: triggers) { return true }
+        if table.mayBeSkipped { return true }
         if table.needsKnownRows, !keepsKnownRows { return true }
         // A column has taken the name by which the triggers know the rowid.
         let rowid = TableSchema.rowidName(hiddenBy: shape.columns.map(\.name))

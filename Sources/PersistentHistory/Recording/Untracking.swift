@@ -24,11 +24,20 @@ extension Tracking {
                 guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked(db) }
                 try RecordingTables.check(db)
                 let catalog = try EntityCatalog(db)
-                let chosen = try choose(entities, from: catalog)
+                var wanted = try WantedNames(db) ?? WantedNames(tracked: catalog.tracked.values)
+                // A name that is wanted may have no table at the moment.
+                let missing = entities.compactMap {
+                    catalog.tracked(as: $0) == nil ? wanted[$0]?.name.text : nil
+                }
+                let chosen = try choose(
+                    entities.filter { catalog.tracked(as: $0) != nil || wanted[$0] == nil }, from: catalog)
                 let schema = try StoreSchema(db)
                 for entity in chosen { try TrackingPlan.removeTriggers(entity, schema, db) }
-                if purging { try purge(Set(names: chosen.map(\.name)), catalog, db) }
-                return chosen.map(\.name).sorted { $0.precedes($1) }
+                let names = chosen.map(\.name) + missing
+                for name in names { wanted.forget(name) }
+                try wanted.save(db)
+                if purging { try purge(Set(names: names), catalog, db) }
+                return names.sorted { $0.precedes($1) }
             }
         }
     }
@@ -58,12 +67,7 @@ extension Tracking {
 
     static func choose(_ names: [String], from catalog: EntityCatalog) throws -> [Entity] {
         try names.map { name in
-            guard
-                let entity = catalog.tracked[name]
-                    ?? catalog.tracked.values.first(where: {
-                        SQLText.areSame($0.name, name)
-                    })
-            else {
+            guard let entity = catalog.tracked(as: name) else {
                 throw HistoryError(
                     .notAnEntity, "The entity \"\(name)\" is not tracked.",
                     hint:

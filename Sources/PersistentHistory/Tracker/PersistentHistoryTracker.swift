@@ -119,7 +119,9 @@ public actor PersistentHistoryTracker {
                 error.code, error.message,
                 hint: "Track its tables with Tracking.track or historyctl track, or pass `entities`.",
                 cause: error)
-        } catch let error as HistoryError where [.storeMissing, .storeCorrupt].contains(error.code) {
+        } catch let error as HistoryError
+            where [.storeMissing, .storeCorrupt, .storeTooNew].contains(error.code)
+        {
             throw error
         } catch {}
     }

@@ -50,6 +50,7 @@ struct Track: ParsableCommand {
         if let note = try JournalMode.note(on: store) {
             Historyctl.complain("note: \(note)")
         }
+        if let note = try ConnectionLimits(neededBy: store).note { Historyctl.complain("note: \(note)") }
     }
 }
 
@@ -63,7 +64,7 @@ extension Tracking.Outcome {
         for name in added { try output.writeLine("tracked \(name)") }
         for name in updated { try output.writeLine("updated \(name)") }
         for name in dropped { try output.writeLine("dropped \(name), whose table is gone") }
-        if isEmpty { try output.writeLine("up to date") }
+        if isEmpty, unfit.isEmpty { try output.writeLine("up to date") }
         for (name, reasons) in doubts.sorted(by: { $0.key < $1.key }) {
             let reason = reasons.joined(separator: ", and ")
             try output.writeLine(

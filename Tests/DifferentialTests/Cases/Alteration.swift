@@ -9,6 +9,8 @@ enum Alteration: Hashable {
     case dropTable(String)
     /// Dropped, and created as it was at first.
     case makeAnew(table: String, create: String)
+    /// Runs before the triggers that record, until tracking is brought up to date, and may skip them.
+    case createTrigger(name: String, table: String, event: String, action: String)
 
     var statements: [String] {
         switch self {
@@ -22,6 +24,10 @@ enum Alteration: Hashable {
             ["ALTER TABLE \(SQL.quoted(from)) RENAME TO \(SQL.quoted(to))"]
         case .dropTable(let table): ["DROP TABLE \(SQL.quoted(table))"]
         case .makeAnew(let table, let create): ["DROP TABLE \(SQL.quoted(table))", create]
+        case .createTrigger(let name, let table, let event, let action):
+            [
+                "CREATE TRIGGER \(SQL.quoted(name)) AFTER \(event) ON \(SQL.quoted(table)) BEGIN SELECT RAISE(\(action)); END"
+            ]
         }
     }
 
@@ -33,7 +39,7 @@ enum Alteration: Hashable {
     var droppedTable: String? {
         switch self {
         case .dropTable(let table), .makeAnew(let table, _): table
-        case .addColumn, .renameColumn, .dropColumn, .renameTable: nil
+        case .addColumn, .renameColumn, .dropColumn, .renameTable, .createTrigger: nil
         }
     }
 
@@ -41,7 +47,7 @@ enum Alteration: Hashable {
     var endsRecording: Bool {
         switch self {
         case .dropColumn, .makeAnew: true
-        case .addColumn, .renameColumn, .renameTable, .dropTable: false
+        case .addColumn, .renameColumn, .renameTable, .dropTable, .createTrigger: false
         }
     }
 }
@@ -72,7 +78,7 @@ struct AlterationGenerator {
         let index = dice.number(0...tables.count - 1)
         let table = tables[index]
         let column = dice.one(of: table.columns)
-        switch dice.number(0...11) {
+        switch dice.number(0...13) {
         case 0...3:
             let type = dice.one(of: table.isStrict ? ["TEXT", "ANY"] : ["TEXT", "", "NUMERIC"])
             let isGenerated = dice.once(in: 6)
@@ -108,6 +114,11 @@ struct AlterationGenerator {
             tables.remove(at: index)
             origins[table.name] = nil
             return .dropTable(table.name)
+        case 11, 12:
+            return .createTrigger(
+                name: "newer \(number)", table: table.name,
+                event: dice.one(of: ["INSERT", "UPDATE", "DELETE"]),
+                action: dice.one(of: ["IGNORE", "IGNORE", "FAIL, 'no'", "ABORT, 'no'", "ROLLBACK, 'no'"]))
         default:
             guard let origin = origins[table.name] else {
                 return .addColumn(table: table.name, column: "never \(number)", definition: "")

@@ -8,6 +8,8 @@ struct Case {
         var foreignKeys = false
         var trustsSchema = true
         var autoVacuum = false
+        /// Whether writers set limits of their own.
+        var hasLimits = false
         /// Every how many columns one is preserved; 0 for none.
         var preservesEvery = 0
     }
@@ -59,6 +61,9 @@ struct Case {
         }
         if settings.recursiveTriggers { lines.append("PRAGMA recursive_triggers = ON; -- on each connection") }
         if settings.foreignKeys { lines.append("PRAGMA foreign_keys = ON; -- on each connection") }
+        if settings.hasLimits {
+            lines.append(".limit compound_select 3 -- on each connection; expr_depth 40, function_arg 8")
+        }
         if !settings.trustsSchema { lines.append("PRAGMA trusted_schema = OFF; -- on each connection") }
         for step in steps {
             switch step {

@@ -14,7 +14,7 @@ struct CaseGenerator {
         let settings = Case.Settings(
             isWAL: dice.once(in: 2), isUTF16: dice.once(in: 12), recursiveTriggers: dice.once(in: 4),
             foreignKeys: dice.once(in: 2), trustsSchema: !dice.once(in: 4), autoVacuum: dice.once(in: 8),
-            preservesEvery: dice.number(0...3))
+            hasLimits: seed % 5 == 3, preservesEvery: dice.number(0...3))
         var generator = SchemaGenerator(dice)
         let tables = generator.schema()
         var objects = SchemaObjects(

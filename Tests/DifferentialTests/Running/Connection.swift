@@ -48,6 +48,15 @@ final class Connection {
     /// Statements that are run again and again.
     private var kept: [BinaryText: OpaquePointer] = [:]
 
+    /// Sets limits that SQLite recommends (https://www.sqlite.org/security.html), but for the depth of expressions.
+    func limit() {
+        for (limit, value) in [
+            (SQLITE_LIMIT_COMPOUND_SELECT, 3), (SQLITE_LIMIT_EXPR_DEPTH, 40), (SQLITE_LIMIT_FUNCTION_ARG, 8),
+        ] as [(Int32, Int32)] {
+            sqlite3_limit(handle, limit, value)
+        }
+    }
+
     init(_ path: String) throws(Failure) {
         var handle: OpaquePointer?
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX

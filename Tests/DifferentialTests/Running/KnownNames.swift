@@ -42,7 +42,7 @@ struct KnownNames {
             mayBeAny = true
             unknown[to] = unknown.removeValue(forKey: from)
             tables[known(from)] = to
-        case .dropColumn, .dropTable, .makeAnew: break
+        case .dropColumn, .dropTable, .makeAnew, .createTrigger: break
         }
     }
 

@@ -24,7 +24,9 @@ extension Run {
         }
         guard isAltered else { return }
         if let table = alteration.droppedTable { try leaveOut(BinaryText(table)) }
+        if case .createTrigger(_, let table, _, _) = alteration { skipped.insert(BinaryText(table)) }
         follow(alteration)
+        lacking.formUnion(skipped)
         try readAnew()
         if alteration.endsRecording {
             try refresh()
@@ -82,8 +84,9 @@ extension Run {
             oracle.preserved[to] = oracle.preserved.removeValue(forKey: from)
             if oracle.mayLack.remove(from) != nil { oracle.mayLack.insert(to) }
             if lacking.remove(from) != nil { lacking.insert(to) }
+            if skipped.remove(from) != nil { skipped.insert(to) }
             objects = Set(objects.map { $0.table == from ? $0.moved(to: to) : $0 })
-        case .addColumn, .dropTable, .makeAnew: break
+        case .addColumn, .dropTable, .makeAnew, .createTrigger: break
         }
     }
 
@@ -100,6 +103,9 @@ extension Run {
     mutating func refresh() throws {
         guard underWay.isEmpty else { return }
         oracle.note(try Tracking.refresh(tracked.path))
+        // From here on everything is recorded again; what was not, the replica has by the notice.
+        lacking.subtract(skipped.subtracting(oracle.mayLack))
+        skipped = []
         oracle.names = KnownNames()
         for shape in shapes {
             oracle.preserved[shape.name] = shape.columns.filter {

@@ -44,6 +44,8 @@ struct Run {
     private var dataVersion: [[Cell]]?
     /// Tables of which a change may be missing in the history. Only their rows in the replica are compared.
     var lacking: Set<BinaryText> = []
+    /// Those of them with a newer trigger of the application, until tracking is brought up to date.
+    var skipped: Set<BinaryText> = []
     /// Whether the twin has gone another way, as the contract allows in one case.
     var hasParted = false
     /// Whether that would be allowed, for the order in which rows were visited.

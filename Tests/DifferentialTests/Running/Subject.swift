@@ -37,6 +37,7 @@ final class Subject {
             if settings.foreignKeys { pragmas += "PRAGMA foreign_keys = ON;" }
             if !settings.trustsSchema { pragmas += "PRAGMA trusted_schema = OFF;" }
             try connection.execute(pragmas)
+            if settings.hasLimits { connection.limit() }
             if isTracked { try connection.installHistory() }
             writers[writer] = connection
         }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
+import functools
 import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from typing import Any, Optional
 
 #: Where the extension is looked for, after the environment variable HISTORYD_EXTENSION.
@@ -45,16 +47,43 @@ def connect(
 
 
 def declare(
-    connection: sqlite3.Connection,
+    connection: Any,
     author: str,
     context: Optional[str] = None,
     *,
     extension: Optional[str] = None,
-) -> None:
-    """Declares the author of a connection's transactions from now on."""
+) -> Optional[Awaitable[None]]:
+    """Declares the author of a connection's transactions from now on.
+
+    The connection is one of sqlite3, or of a library that wraps it and has the same methods. One of aiosqlite does it
+    on its own thread, before any statement that is executed later: `await` the result to get its errors.
+    """
+    if hasattr(connection, "run_async"):  # SQLAlchemy's, around one of aiosqlite.
+        connection.run_async(lambda driver: declare(driver, author, context, extension=extension))
+        return None
+    if hasattr(connection, "__aenter__"):
+        return _declare_on_its_thread(connection, author, context, extension)
     if not _knows_authors(connection):
         _load(connection, extension)
     connection.execute("SELECT history_author(?, ?)", (author, context)).fetchall()
+    return None
+
+
+def _declare_on_its_thread(
+    connection: Any, author: str, context: Optional[str], extension: Optional[str]
+) -> Awaitable[None]:
+    try:
+        # What SQLAlchemy uses of aiosqlite as well: the functions for the thread, in order.
+        underlying, functions = connection._conn, connection._tx
+    except AttributeError:
+        raise TypeError(
+            f"The author of a {type(connection).__name__} cannot be declared: it is neither sqlite3's connection nor "
+            "aiosqlite's. Declare it on sqlite3's connection, on that one's thread."
+        ) from None
+    result: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    work = functools.partial(declare, underlying, author, context, extension=extension)
+    functions.put_nowait((result, work))
+    return result
 
 
 def token(connection: sqlite3.Connection) -> Optional[str]:
@@ -109,7 +138,8 @@ class Author:
 
     The triggers call a built-in SQL function to get the author. This class overrides that function on the
     connection, as any binding can that registers functions. Changes outside of `transaction()` are recorded
-    without an author.
+    without an author. A connection with `autocommit=False` (Python 3.12) always is in a transaction: `transaction()`
+    commits first what was changed in it before.
     """
 
     def __init__(
@@ -126,11 +156,14 @@ class Author:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """One transaction under the author's name: committed at the end, rolled back after an exception."""
         # Not by `with connection`, which with autocommit=True does nothing.
-        self.connection.execute("BEGIN IMMEDIATE")
-        # A key of this transaction alone, process, milliseconds, author, context.
-        origin = secrets.token_hex(8), os.getpid(), time.time_ns() // 1_000_000, *self._who
-        self._origin = "\t".join(map(str, origin))
+        begins_again = getattr(self.connection, "autocommit", True) is False
+        if begins_again:
+            self._end("COMMIT")
         try:
+            self.connection.execute("BEGIN IMMEDIATE")
+            # A key of this transaction alone, process, milliseconds, author, context.
+            origin = secrets.token_hex(8), os.getpid(), time.time_ns() // 1_000_000, *self._who
+            self._origin = "\t".join(map(str, origin))
             yield self.connection
             self._end("COMMIT")
         except BaseException:
@@ -138,6 +171,9 @@ class Author:
             raise
         finally:
             self._origin = None
+            # As sqlite3 does it after a commit of its own.
+            if begins_again and not self.connection.in_transaction:
+                self.connection.execute("BEGIN")
 
     def _end(self, how: str) -> None:
         # The body, or ON CONFLICT ROLLBACK, may have ended it.

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from .author import declare, install
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
 
 def declare_sqlalchemy(
-    engine: Engine, author: str, context: Optional[str] = None, *, extension: Optional[str] = None
+    engine: Union[Engine, AsyncEngine],
+    author: str,
+    context: Optional[str] = None,
+    *,
+    extension: Optional[str] = None,
 ) -> None:
-    """Declares the author on each connection that an engine opens. Call it before the engine is used."""
+    """Declares the author on each connection that an engine opens, also an asynchronous one (aiosqlite). Call it before
+    the engine is used."""
     from sqlalchemy import event
 
     _prepare(extension)
@@ -21,7 +27,7 @@ def declare_sqlalchemy(
     def connected(connection: Any, _: Any) -> None:
         declare(connection, author, context, extension=extension)
 
-    event.listen(engine, "connect", connected)
+    event.listen(getattr(engine, "sync_engine", engine), "connect", connected)
 
 
 def declare_django(

@@ -10,7 +10,12 @@ package enum HistoryJSON {
     package static func write(_ value: HistoryValue, to json: inout JSONBytes) {
         switch value {
         case .null: json.null()
-        case .integer(let integer): json.integer(integer)
+        case .integer(let integer):
+            if json.largeIntegers == .text, LargeIntegers.isLarge(integer) {
+                json.plainString { $0.append(decimal: integer) }
+            } else {
+                json.integer(integer)
+            }
         case .real(let real): json.real(real)
         case .text(let text): json.string(text)
         case .invalidText(let bytes):

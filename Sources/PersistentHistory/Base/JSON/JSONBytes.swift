@@ -12,6 +12,8 @@ package struct JSONBytes: ~Copyable {
     /// The last time that was written, and its text: it is often written again.
     private var lastTimestamp: HistoryTimestamp?
     private var timestampText = ByteBuffer()
+    /// How a value is written that is an integer beyond 2^53.
+    package var largeIntegers = LargeIntegers.number
 
     package init(reservingCapacity capacity: Int = 0) {
         bytes = ByteBuffer(reservingCapacity: capacity)

@@ -144,7 +144,7 @@ struct PendingMerge: Sendable {
         let suffix = part.map { "/\($0.index)" } ?? ""
         return HookCallHeader(
             store: store, consumer: consumer, hook: hook.name, hookID: hook.id,
-            delivery: "\(range)/\(consumer)/\(hook.name)\(suffix)")
+            delivery: "\(range)/\(consumer)/\(hook.name)\(suffix)", largeIntegers: hook.endpoint.largeIntegers)
     }
 
     /// For a merge hook.

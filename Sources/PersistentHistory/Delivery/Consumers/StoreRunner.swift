@@ -86,7 +86,7 @@ package struct StoreRunner: Sendable {
                     await stop.sleep(for: delay)
                 }
                 // What failed while it was open may have passed by now; damage does not.
-                if error.waitsForChange, !wasOpen || error.code == .storeCorrupt {
+                if error.waitsForChange, !wasOpen || [.storeCorrupt, .storeTooNew].contains(error.code) {
                     // Stopped, where it throws.
                     _ = try? await stop.cancelling { try await signals.next() }
                 }
@@ -197,7 +197,7 @@ extension HistoryError {
     /// permission, may pass without a sign.
     var waitsForChange: Bool {
         switch code {
-        case .storeMissing, .storeCorrupt, .notTracked, .notAnEntity, .formatTooNew: true
+        case .storeMissing, .storeCorrupt, .storeTooNew, .notTracked, .notAnEntity, .formatTooNew: true
         default: false
         }
     }

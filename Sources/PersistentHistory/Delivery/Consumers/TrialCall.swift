@@ -13,7 +13,8 @@ package struct TrialCall: Sendable {
         self.hook = hook
         self.contexts = contexts
         header = HookCallHeader(
-            store: store, consumer: consumer, hook: hook.name, hookID: hook.id, delivery: "test-\(delivery)")
+            store: store, consumer: consumer, hook: hook.name, hookID: hook.id, delivery: "test-\(delivery)",
+            largeIntegers: hook.endpoint.largeIntegers)
     }
 
     // MARK: Of a past transaction

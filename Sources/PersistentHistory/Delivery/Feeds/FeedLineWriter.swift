@@ -20,9 +20,10 @@ enum FeedLineWriter {
 
     static func transaction(
         _ transaction: HistoryTransaction, _ objects: some Collection<ObjectIDNotification.Object>,
-        part: CallPart? = nil, values: CallValues? = nil, to json: inout JSONBytes
+        part: CallPart? = nil, values: CallValues? = nil, largeIntegers: LargeIntegers = .number,
+        to json: inout JSONBytes
     ) {
-        json.object { json in
+        json.object(largeIntegers) { json in
             HistoryJSON.writeHeaderMembers(of: transaction, to: &json)
             var writer = ValueWriter(values)
             writer?.writePosition(to: &json)

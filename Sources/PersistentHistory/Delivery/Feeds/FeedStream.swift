@@ -29,6 +29,7 @@ struct FeedStream {
     private var filter = ChangeFilter()
     private var wantedValues: WantedValues?
     private var wantedRows: WantedValues?
+    private var largeIntegers = LargeIntegers.number
 
     private struct Partial {
         let transaction: HistoryTransaction
@@ -96,6 +97,7 @@ struct FeedStream {
         window.size = context.window
         window.acknowledge(through: state.position)
         (filter, wantedValues, wantedRows) = (context.filter, context.wantedValues, context.wantedRows)
+        largeIntegers = context.largeIntegers
         do {
             if partial != nil { return .lines(try await nextPart()) }
             return try await nextTransactions(keeper, fetcher, state, context, of: consumer)
@@ -162,7 +164,8 @@ struct FeedStream {
             } else {
                 let objects = ObjectIDNotification(transaction, filter, values).objects
                 FeedLineWriter.transaction(
-                    transaction, objects, values: CallValues(values, wantedValues?.maximumBytes), to: &json)
+                    transaction, objects, values: CallValues(values, wantedValues?.maximumBytes),
+                    largeIntegers: largeIntegers, to: &json)
             }
         }
         return json.bytes.array
@@ -182,7 +185,8 @@ struct FeedStream {
         var json = JSONBytes()
         FeedLineWriter.transaction(
             part.transaction, portion.objects, part: number,
-            values: CallValues(portion.values, wantedValues?.maximumBytes), to: &json)
+            values: CallValues(portion.values, wantedValues?.maximumBytes), largeIntegers: largeIntegers,
+            to: &json)
         part.index += 1
         partial = isLast ? nil : part
         if isLast { sent = part.transaction.token }

@@ -41,8 +41,8 @@ package struct ContextCall: Sendable {
     }
 
     /// Appends the call's parameters as one object.
-    package func write(to json: inout JSONBytes) {
-        json.object { json in
+    package func write(_ largeIntegers: LargeIntegers = .number, to json: inout JSONBytes) {
+        json.object(largeIntegers) { json in
             json.member("store", store.name)
             json.member("consumer", consumer)
             json.member("context", context.name)

@@ -19,6 +19,7 @@ package struct HookCallHeader: Sendable, Hashable {
     /// `plugin/hook`.
     package var hook: String { route.hook }
     package var hookID: UUID { route.hookID }
+    var largeIntegers: LargeIntegers { route.largeIntegers }
     /// The same when the call is repeated, so that a plugin can detect a repetition.
     package var delivery: String {
         switch name {
@@ -28,8 +29,12 @@ package struct HookCallHeader: Sendable, Hashable {
         }
     }
 
-    package init(store: String, consumer: String, hook: String, hookID: UUID, delivery: String) {
-        route = HookRoute(store: store, consumer: consumer, hook: hook, hookID: hookID)
+    package init(
+        store: String, consumer: String, hook: String, hookID: UUID, delivery: String,
+        largeIntegers: LargeIntegers = .number
+    ) {
+        route = HookRoute(
+            store: store, consumer: consumer, hook: hook, hookID: hookID, largeIntegers: largeIntegers)
         name = .name(delivery)
     }
 
@@ -66,16 +71,20 @@ final class HookRoute: Sendable {
     let consumer: String
     let hook: String
     let hookID: UUID
+    let largeIntegers: LargeIntegers
     /// `"store":"contacts",…,"delivery":`
     let json: [UInt8]
     /// `/Mirror/audit/people/`, as it is in a string.
     let deliveryEnd: [UInt8]
 
     convenience init(store: String, consumer: String, hook: Hook) {
-        self.init(store: store, consumer: consumer, hook: hook.name, hookID: hook.id)
+        self.init(
+            store: store, consumer: consumer, hook: hook.name, hookID: hook.id,
+            largeIntegers: hook.endpoint.largeIntegers)
     }
 
-    init(store: String, consumer: String, hook: String, hookID: UUID) {
+    init(store: String, consumer: String, hook: String, hookID: UUID, largeIntegers: LargeIntegers = .number) {
+        self.largeIntegers = largeIntegers
         self.store = store
         self.consumer = consumer
         self.hook = hook

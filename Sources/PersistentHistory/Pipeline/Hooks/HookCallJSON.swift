@@ -18,7 +18,7 @@ extension HookCallJSON {
 extension ObserverCall: HookCallJSON {
     package func write(to json: inout JSONBytes) {
         if let kept { return json.raw(kept) }
-        json.object { json in
+        json.object(header.largeIntegers) { json in
             writeHeader(to: &json)
             part?.write(to: &json)
             json.name("transaction")
@@ -28,6 +28,18 @@ extension ObserverCall: HookCallJSON {
             json.name("contexts")
             HistoryJSON.writeContexts(changes, of: transaction, &writer, to: &json)
         }
+    }
+}
+
+extension JSONBytes {
+    /// An object in which large integers are written in a way of its own.
+    @inline(__always) mutating func object(
+        _ largeIntegers: LargeIntegers, _ members: (inout JSONBytes) -> Void
+    ) {
+        let before = self.largeIntegers
+        self.largeIntegers = largeIntegers
+        object(members)
+        self.largeIntegers = before
     }
 }
 
@@ -45,7 +57,7 @@ extension CallPart {
 extension MergeCall: HookCallJSON {
     package func write(to json: inout JSONBytes) {
         if let kept { return json.raw(kept) }
-        json.object { json in
+        json.object(header.largeIntegers) { json in
             header.write(to: &json)
             part?.write(to: &json)
             var writer = ValueWriter(values)

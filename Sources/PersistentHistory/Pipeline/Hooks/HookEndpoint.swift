@@ -15,6 +15,9 @@ package protocol HookEndpoint: AnyObject, Sendable {
     /// Whether a merge hook gets a large transaction in several calls; else in one with all its changes.
     var takesParts: Bool { get }
 
+    /// How its calls give large integers.
+    var largeIntegers: LargeIntegers { get }
+
     /// Makes one call of a merge hook.
     func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult
 
@@ -27,6 +30,7 @@ package protocol HookEndpoint: AnyObject, Sendable {
 
 extension HookEndpoint {
     package var takesParts: Bool { true }
+    package var largeIntegers: LargeIntegers { .number }
     package func expired(_ call: ExpiredCall) async throws(HookFailure) {}
     package func finishCalls() {}
 }

@@ -65,7 +65,7 @@ public enum StoreHistory {
                 throw isOfCoreData ? CoreDataReader.noHistory(path) : HistoryError.notTracked(path)
             }
         } catch let error as HistoryError
-            where [.storeMissing, .storeCorrupt, .notTracked].contains(error.code)
+            where [.storeMissing, .storeCorrupt, .storeTooNew, .notTracked].contains(error.code)
         {
             throw error
         } catch {

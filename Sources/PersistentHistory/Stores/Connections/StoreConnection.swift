@@ -161,12 +161,17 @@ extension Database {
 extension HistoryError {
     /// Runs a body and says what its SQLite errors mean for the store at a path.
     ///
-    /// - Parameter remedy: What to do about a damaged history.
+    /// - Parameters:
+    ///   - remedy: What to do about a damaged history.
+    ///   - isUntouched: Whether no file may be made or changed beside the store.
     static func translating<T>(
-        _ path: String, remedy: String = "Restore the store, or untrack and track it.", _ body: () throws -> T
+        _ path: String, remedy: String = "Restore the store, or untrack and track it.",
+        isUntouched: Bool = false, _ body: () throws -> T
     ) throws -> T {
         do {
             return try body()
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CORRUPT {
+            throw SuspectedDamage(error, of: path, isUntouched: isUntouched).error(path)
         } catch let error as DatabaseError {
             throw HistoryError(error, path: path)
         } catch let error as UnexpectedValue {
@@ -196,9 +201,7 @@ extension HistoryError {
             self.init(
                 .storeCorrupt, "\"\(path)\" is not an SQLite database.", hint: "Check the path.", cause: error)
         case .SQLITE_CORRUPT:
-            self.init(
-                .storeCorrupt, "The store \"\(path)\" is damaged: \(said).",
-                hint: "`PRAGMA integrity_check` tells more; restore a backup.", cause: error)
+            self = SuspectedDamage(error).error(path)
         case .SQLITE_TOOBIG:
             self.init(
                 .storeCorrupt, "The store \"\(path)\" holds a value that is too large to be read: \(said).",

@@ -32,7 +32,7 @@ final class UntouchedConnection: Sendable {
     init(path: String, timeout: Duration) throws {
         self.path = path
         state = Locked(State(timeout: timeout))
-        try HistoryError.translating(path) {
+        try HistoryError.translating(path, isUntouched: true) {
             try state.withLock { state in _ = try opened(&state) }
         }
     }
@@ -65,7 +65,9 @@ final class UntouchedConnection: Sendable {
 
     /// Reads in one transaction. A body is run again where the files changed while it read.
     func read<T>(_ body: (Database) throws -> T) throws -> T {
-        try HistoryError.translating(path, remedy: "Copy the store again from where it is written.") {
+        try HistoryError.translating(
+            path, remedy: "Copy the store again from where it is written.", isUntouched: true
+        ) {
             try work.explaining {
                 try state.withLock { state in
                     for _ in 0..<Self.attempts {
@@ -134,8 +136,15 @@ final class UntouchedConnection: Sendable {
         return try result.get()
     }
 
+    /// Looks once by a connection of its own that leaves no trace, also where the schema cannot be read.
+    static func lookOnce(_ path: String, _ look: @escaping @Sendable (Database) throws -> Void) throws {
+        let file = try StorePath.resolve(path)
+        try connect(file, try StoreFiles(of: file).access(to: file), .zero, WorkLimit(), look).end()
+    }
+
     private static func connect(
-        _ file: String, _ access: UntouchedAccess, _ timeout: Duration, _ work: WorkLimit
+        _ file: String, _ access: UntouchedAccess, _ timeout: Duration, _ work: WorkLimit,
+        _ look: (@Sendable (Database) throws -> Void)? = nil
     ) throws -> DatabaseQueue {
         guard let vfs = history_untouching_vfs(access == .still ? 1 : 0) else {
             throw HistoryError(.sqlite, "This SQLite cannot open a store without a trace: it knows no URIs.")
@@ -145,6 +154,8 @@ final class UntouchedConnection: Sendable {
         configuration.prepareDatabase { [work] db in
             // Before the first look at the store: then its wal-index is in memory.
             if access == .still { try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE") }
+            // Other statements need the schema.
+            try look?(db)
             try db.execute(sql: "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -1024")
             try setTimeout(db, timeout)
             try ConnectionHardening.apply(db, .isLeftAlone, work)

@@ -1,0 +1,87 @@
+import GRDB
+import GRDBSQLite
+
+/// What a connection must allow to read a tracked store and to write its tables
+/// (https://www.sqlite.org/c3ref/c_limit_attached.html).
+///
+/// SQLite compiles our triggers into an application's statements, and checks them by the application's limits. So the
+/// least limits that do are found by trying.
+package struct ConnectionLimits: Sendable, Equatable {
+    /// SQLITE_LIMIT_EXPR_DEPTH.
+    package let expressionDepth: Int32
+    /// SQLITE_LIMIT_COMPOUND_SELECT.
+    package let compoundTerms: Int32
+
+    /// What SQLite recommends for statements from untrusted sources (https://www.sqlite.org/security.html).
+    package static let recommended = ConnectionLimits(expressionDepth: 10, compoundTerms: 3)
+
+    private init(expressionDepth: Int32, compoundTerms: Int32) {
+        (self.expressionDepth, self.compoundTerms) = (expressionDepth, compoundTerms)
+    }
+
+    /// What a store needs of its tracked tables' writers; at least what SQLite recommends.
+    ///
+    /// - Throws: `HistoryError`.
+    package init(neededBy path: String) throws {
+        let statements = try StoreConnection.withConnection(to: path, .read) { queue in
+            try queue.read { db in
+                let schema = try StoreSchema(db)
+                return try EntityCatalog(db).tracked.keys.sorted().flatMap { name in
+                    try TableSchema(name.text, in: schema).writes
+                }
+            }
+        }
+        func least(_ limit: Int32, from recommended: Int32) throws -> Int32 {
+            var (least, most) = (recommended, recommended)
+            while try !Self.allows(statements, limit, most, path), most < 1 << 20 {
+                (least, most) = (most + 1, most * 2)
+            }
+            while least < most {
+                let middle = least + (most - least) / 2
+                if try Self.allows(statements, limit, middle, path) {
+                    most = middle
+                } else {
+                    least = middle + 1
+                }
+            }
+            return most
+        }
+        expressionDepth = try least(SQLITE_LIMIT_EXPR_DEPTH, from: Self.recommended.expressionDepth)
+        compoundTerms = try least(SQLITE_LIMIT_COMPOUND_SELECT, from: Self.recommended.compoundTerms)
+    }
+
+    /// What to know of it; nil where what SQLite recommends is enough.
+    package var note: String? {
+        guard self != Self.recommended else { return nil }
+        return
+            "A connection that lowers SQLite's limits needs SQLITE_LIMIT_EXPR_DEPTH \(expressionDepth) and SQLITE_LIMIT_COMPOUND_SELECT \(compoundTerms) to use the store."
+    }
+
+    /// Whether a connection with a limit can prepare statements.
+    private static func allows(_ statements: [String], _ limit: Int32, _ value: Int32, _ path: String) throws
+        -> Bool
+    {
+        try StoreConnection.withConnection(to: path, .read, schemaCode: .runs) { queue in
+            try queue.unsafeRead { db in
+                // What was parsed until now was parsed without it.
+                try db.execute(sql: "PRAGMA writable_schema = RESET")
+                sqlite3_limit(db.sqliteConnection, limit, value)
+                return statements.allSatisfy { (try? db.makeStatement(sql: $0)) != nil }
+            }
+        }
+    }
+}
+
+extension TableSchema {
+    /// A statement of each kind that writes the table.
+    fileprivate var writes: [String] {
+        let columns = columns.filter { !$0.isGenerated }.map { SQLText.name($0.name) }
+        let table = SQLText.name(name)
+        let list = columns.joined(separator: ", ")
+        let all = columns.map { "\($0) = \($0)" }.joined(separator: ", ")
+        return [
+            "REPLACE INTO \(table) (\(list)) SELECT \(list) FROM \(table)", "UPDATE \(table) SET \(all)",
+            "DELETE FROM \(table)",
+        ] + (rowid.map { ["UPDATE \(table) SET \($0) = \($0)"] } ?? [])
+    }
+}

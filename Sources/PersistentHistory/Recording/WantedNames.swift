@@ -1,0 +1,89 @@
+internal import FoundationEssentials
+import GRDB
+
+/// The names that `track` was asked for. They stay wanted until `untrack`, whatever becomes of their tables.
+///
+/// A tool that rebuilds a table lets it be missing for a moment, or lets another one have its name. What is seen then is
+/// not what the tool ends with: so the names are kept beside the triggers, which go with a table.
+struct WantedNames: Equatable, Sendable {
+    struct Entry: Codable, Equatable, Sendable {
+        var name: BinaryText
+        /// The columns to preserve, also those that the table does not have at the moment.
+        var preserved: [BinaryText]
+        /// The name that the table has now, with its triggers on it.
+        var renamedTo: BinaryText?
+    }
+
+    /// By folded name.
+    private var entries: [BinaryText: Entry] = [:]
+
+    private static let key = "wanted"
+
+    init() {}
+
+    /// The names of a store that does not keep them yet: all that are tracked.
+    init(tracked: some Sequence<Entity>) {
+        for entity in tracked { want(entity.name, preserving: entity.preserved.map { BinaryText($0.name) }) }
+    }
+
+    /// What a store keeps; nil if it does not.
+    ///
+    /// - Throws: `DatabaseError`, or `UnexpectedValue`.
+    init?(_ db: Database) throws {
+        guard
+            let row = try Row.fetchOne(
+                db, sql: "SELECT value FROM historyd_store WHERE key = ?", arguments: [Self.key])
+        else { return nil }
+        let text = try row.text("value", atMost: EntityCatalog.Limits.definition)
+        guard let list = try? JSONDecoder().decode([Entry].self, from: Data(text.utf8)) else {
+            throw UnexpectedValue("what names the wanted entities is not a list of names")
+        }
+        for entry in list { entries[SQLText.folded(entry.name.text)] = entry }
+    }
+
+    func save(_ db: Database) throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .sortedKeys
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO historyd_store VALUES (?, ?)",
+            arguments: [Self.key, String(decoding: try encoder.encode(all), as: UTF8.self)])
+    }
+
+    var all: [Entry] { entries.values.sorted { $0.name < $1.name } }
+
+    subscript(name: String) -> Entry? {
+        get { entries[SQLText.folded(name)] }
+        set { entries[SQLText.folded(name)] = newValue }
+    }
+
+    mutating func want(_ name: String, preserving columns: [BinaryText]) {
+        self[name] = Entry(name: BinaryText(name), preserved: columns)
+    }
+
+    /// Notes where a table has gone that is wanted by this name, or by the one that it had before.
+    mutating func follow(_ name: String, to newName: String) {
+        for entry in all {
+            let last = (entry.renamedTo ?? entry.name).text
+            if SQLText.areSame(last, name) { self[entry.name.text]?.renamedTo = BinaryText(newName) }
+        }
+    }
+
+    /// Forgets a name, and what a table of this name was called before.
+    mutating func forget(_ name: String) {
+        self[name] = nil
+        for entry in all where entry.renamedTo.map({ SQLText.areSame($0.text, name) }) ?? false {
+            self[entry.name.text] = nil
+        }
+    }
+}
+
+extension HistoryError {
+    /// A wanted name without a table.
+    static func isMissing(_ name: BinaryText) -> HistoryError {
+        HistoryError(
+            .notAnEntity, "The tracked table \"\(name)\" is not there.",
+            hint:
+                "When it is created again, it is tracked again; `historyctl untrack STORE \(ShellText.quote(name.text))` forgets it."
+        )
+    }
+}
