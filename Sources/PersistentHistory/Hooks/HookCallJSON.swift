@@ -70,6 +70,7 @@ extension MergeCall: HookCallJSON {
 
 extension ExpiredCall: HookCallJSON {
     package func write(to json: inout JSONBytes) {
+        if let kept { return json.raw(kept) }
         json.object { json in
             header.write(to: &json)
             expiry.writeMembers(to: &json)
