@@ -202,6 +202,18 @@ static int writeFile(sqlite3_file *file, const void *bytes, int count, sqlite3_i
     return isLost(file) ? HISTORY_IOERR_MAPPING_LOST : guardOf(file)->base->xWrite(file, bytes, count, offset);
 }
 
+/* Before anything is read or written, SQLite looks beside the file's name for a journal that a crash has left, writes that
+ * back and removes it. If the name now belongs to another file, as after a backup was renamed over it, that journal is a
+ * writer's of the other file, who would lose its transaction. So a file whose name is another's is used no more. In a
+ * write-ahead log's mode the lock is taken once, and SQLite itself removes nothing then (databaseIsUnmoved, pager.c). */
+static int lockFile(sqlite3_file *file, int level) {
+    const sqlite3_io_methods *base = guardOf(file)->base;
+    int hasMoved = 0;
+    int rc = base->xFileControl(file, SQLITE_FCNTL_HAS_MOVED, &hasMoved);
+    if (rc == SQLITE_OK && hasMoved) return SQLITE_READONLY_DBMOVED;
+    return base->xLock(file, level);
+}
+
 static int closeFile(sqlite3_file *file) {
     removeRegions(guardOf(file));
     return guardOf(file)->base->xClose(file);
@@ -267,6 +279,7 @@ void history_guard(sqlite3_file *file) {
         guarded = *base;
         guarded.iVersion = 2; /* The last version in which SQLite does not map the database itself. */
         guarded.xClose = closeFile;
+        guarded.xLock = lockFile;
         guarded.xRead = readFile;
         guarded.xWrite = writeFile;
         guarded.xShmMap = mapRegion;

@@ -146,6 +146,8 @@ package struct DeadLetterReport: Codable, Sendable, Hashable {
     package var consumer: String
     package var hook: String
     package var delivery: String
+    /// `observe`, `merge` or `expired`.
+    package var method: String
     package var reason: String
     package var attempts: Int
     package var keptAt: String
@@ -153,14 +155,15 @@ package struct DeadLetterReport: Codable, Sendable, Hashable {
     package var call: String
 
     package init(
-        id: String, store: String, consumer: String, hook: String, delivery: String, reason: String,
-        attempts: Int, keptAt: String, call: String
+        id: String, store: String, consumer: String, hook: String, delivery: String, method: String,
+        reason: String, attempts: Int, keptAt: String, call: String
     ) {
         self.id = id
         self.store = store
         self.consumer = consumer
         self.hook = hook
         self.delivery = delivery
+        self.method = method
         self.reason = reason
         self.attempts = attempts
         self.keptAt = keptAt

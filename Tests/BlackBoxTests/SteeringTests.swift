@@ -243,6 +243,8 @@ struct SteeringTests {
             #expect(call["transaction"]["token"].text == token)
             let refused = try bench.calls()
 
+            #expect(letters.map { $0["method"].text } == ["observe", "merge"])
+
             let failed = try await bench.ctl("dead-letters", "retry", "contacts:1")
             #expect(failed.status == .exited(75))
             #expect(try await bench.report("dead-letters", "list")["deadLetters"][0]["attempts"].int == 3)

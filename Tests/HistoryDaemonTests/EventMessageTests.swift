@@ -245,6 +245,8 @@ enum EventSamples {
     private static let contextEvents: [PipelineEvent] = [
         .merged(consumer: "Main", context: "view", transactions: 1, last: token),
         .replicaFilled(consumer: "Main", context: "view", at: token),
+        .contextShows(consumer: "Main", context: "view", token),
+        .contextsClosed(consumer: "Main", contexts: ["view"]),
         .replicaMovedAside(consumer: "Main", context: "view", to: "/view.damaged"),
         .replicaTableLeftOut(consumer: "Main", context: "view", leftOut(.table)),
         .replicaIndexLeftOut(consumer: "Main", context: "view", leftOut(.index)),

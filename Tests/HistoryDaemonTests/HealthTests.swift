@@ -208,6 +208,32 @@ import Testing
         #expect(consumer.isDone(with: at(7)))
     }
 
+    /// A replica takes in what it does not show yet, and one that is not open shows nothing that is known.
+    @Test func nobodyIsDoneWhoseReplicaDoesNotShowIt() {
+        func at(_ number: Int64) -> HistoryToken { HistoryToken(store: Self.token.store, number: number) }
+        var status = RuntimeStatus()
+        func isDone(_ number: Int64, after events: PipelineEvent...) -> Bool {
+            for event in events { _ = status.apply(event, store: "a", at: Self.now) }
+            return status.consumer(.init(store: "a", consumer: "Main")).isDone(with: at(number))
+        }
+        #expect(
+            !isDone(
+                3, after: .contextsClosed(consumer: "Main", contexts: ["view", "index"]),
+                .consumerStands(consumer: "Main", at: at(3))))
+        #expect(
+            !isDone(
+                3, after: .contextShows(consumer: "Main", context: "index", at(5)),
+                .contextShows(consumer: "Main", context: "view", at(2))))
+        #expect(isDone(2))
+        #expect(
+            !isDone(
+                5, after: .merged(consumer: "Main", context: "view", transactions: 3, last: at(5)),
+                .cursorMoved(consumer: "Main", to: at(5))))
+        #expect(isDone(5, after: .contextShows(consumer: "Main", context: "view", at(5))))
+        // The store was opened again.
+        #expect(!isDone(1, after: .contextsClosed(consumer: "Main", contexts: ["view"])))
+    }
+
     /// History that is deleted is not delivered: what a replica missed of it goes on to count.
     @Test func deletedHistoryCountsAsLag() {
         let then = HistoryTimestamp(milliseconds: Self.now.milliseconds - 400_000)

@@ -19,7 +19,7 @@ import Testing
         let consumer: Consumer
         var machine: ConsumerMachine
         /// What outlives a crash.
-        var saved = (cursor: Int64(0), batchEnd: Int64(0), expiry: Expiry?.none)
+        var saved = (cursor: Int64(0), fingerprint: String?.none, batchEnd: Int64(0), expiry: Expiry?.none)
         /// By hook: what succeeded, or was given up, in this run, and in all.
         var hadInRun: [String: [Int64]] = [:]
         var hadEver: [String: Set<Int64>] = [:]
@@ -150,7 +150,7 @@ import Testing
         if Int.random(in: 0..<4, using: &world.generator) == 0 {
             let newest = Int64(world.authors.count)
             let token = HistoryToken(store: Self.store, number: newest)
-            world.saved = (newest, 0, Expiry(reason: .expired, lost: nil, after: token))
+            world.saved = (newest, nil, 0, Expiry(reason: .expired, lost: nil, after: token))
             for hook in world.hooks.observers + world.hooks.mergers {
                 world.hadEver[hook.name, default: []].formUnion(newest > 0 ? Set(1...newest) : [])
             }
@@ -159,6 +159,7 @@ import Testing
         }
         world.machine = ConsumerMachine(
             world.consumer, storeID: Self.store, cursor: world.saved.cursor,
+            fingerprint: world.saved.fingerprint,
             batchEnd: world.saved.batchEnd, expiry: world.saved.expiry,
             givenUp: Set(names: world.deadLetters))
         return .proceed
@@ -183,7 +184,7 @@ import Testing
                 for number in world.saved.cursor + 1...cursor.position where world.takesOwn(number) {
                     #expect(world.mergedEver.contains(number), "own \(number): \(seed)")
                 }
-                world.saved.cursor = cursor.position
+                (world.saved.cursor, world.saved.fingerprint) = (cursor.position, cursor.fingerprint)
             case .dropDeadLetter(let header, _):
                 #expect(world.deadLetters.remove(header.delivery) != nil, "\(header.delivery): \(seed)")
             case .keep(let letter):
@@ -270,7 +271,11 @@ import Testing
             world.mergedEver.formUnion(merge.transactions.map(\.number))
             world.mergedEver.formUnion(merge.toMerge.map(\.number))
             return .mergedIntoContexts(retryAfter: nil)
-        case .catchUpContexts: return .contextsCaughtUp
+        case .catchUpContexts(let fingerprint):
+            #expect(
+                fingerprint == world.saved.fingerprint,
+                "what is proved to the contexts is what is saved: \(seed)")
+            return .contextsCaughtUp
         case .proceed, .retry: return .proceed
         // Where there is more, its commit wakes the consumer.
         case .idle: return isCalm && world.machine.cursor == Int64(world.authors.count) ? nil : .proceed

@@ -70,7 +70,8 @@ import Testing
         for (reason, attempts) in [("no", 3), ("still no", 2)] {
             try deadLetters.keep(
                 DeadLetter(
-                    consumer: "Main", hook: "p/h", delivery: "d", reason: reason, attempts: attempts,
+                    consumer: "Main", hook: "p/h", delivery: "d", method: .observe, reason: reason,
+                    attempts: attempts,
                     call: "{}",
                     keptAt: HistoryTimestamp(milliseconds: 1)))
         }

@@ -30,7 +30,8 @@ import Testing
     func deadLetterNumbers() throws {
         func letter() -> DeadLetter {
             DeadLetter(
-                consumer: "Main", hook: "p/h", delivery: "d", reason: "", attempts: 1, call: "{}", keptAt: .now)
+                consumer: "Main", hook: "p/h", delivery: "d", method: .observe, reason: "", attempts: 1,
+                call: "{}", keptAt: .now)
         }
         try withState { state in
             try state.deadLetters.keep(letter())

@@ -79,7 +79,7 @@ extension ControlHandler {
         for (consumer, failures, newest) in waits {
             _ = await dependencies.status.wait(for: consumer) { state -> Bool? in
                 if state.failures > failures { return false }
-                return state.cursor?.includes(newest) ?? false ? true : nil
+                return state.isDone(with: newest) ? true : nil
             }
         }
         return true
@@ -126,7 +126,10 @@ extension ControlHandler {
             // It may be gone meanwhile.
             _ = try await self.store(storeName, with: name)
             let state = dependencies.status.consumer(consumer)
-            let position = state.cursor.map { "it is at \($0)" } ?? "it has no position yet"
+            var position = state.cursor.map { "it is at \($0)" } ?? "it has no position yet"
+            if state.cursor?.includes(token) ?? false {
+                position += ", and its contexts \(state.contextsWithout(token).quotedList) do not show it yet"
+            }
             let text =
                 "\"\(name)\" did not reach \(token) in time: \(position)"
                 + (state.problem.map { ", and is held by a failure: \($0)" } ?? "")

@@ -96,7 +96,8 @@ extension ControlHandler {
                 let letter = numbered.letter
                 return DeadLetterReport(
                     id: "\(store.name):\(numbered.number)", store: store.name, consumer: letter.consumer,
-                    hook: letter.hook, delivery: letter.delivery, reason: letter.reason,
+                    hook: letter.hook, delivery: letter.delivery, method: letter.method.rawValue,
+                    reason: letter.reason,
                     attempts: letter.attempts, keptAt: letter.keptAt.description, call: letter.call)
             })
     }
@@ -113,7 +114,7 @@ extension ControlHandler {
                     store: store.name, consumer: letter.consumer, hook: hook.name, hookID: hook.id,
                     delivery: letter.delivery)
                 // The batch of a merge hook has long been merged: what it says of that comes too late.
-                if case .failure(let failure) = await hook.call(header, kept: letter.call) {
+                if case .failure(let failure) = await hook.call(header, letter.method, kept: letter.call) {
                     reason = failure.message
                 }
             } else {

@@ -47,27 +47,7 @@ struct SampleCall {
         if let coprocess = running.coprocess {
             do throws(HookFailure) { try await coprocess.waitUntilStarted() } catch { return .failure(error) }
         }
-        return await hook.call(header, kept: call).map { $0?.verdict.rawValue }
-    }
-}
-
-extension Hook {
-    /// Makes a call whose parameters are there already.
-    ///
-    /// - Returns: What a merge hook answered, or why the call failed.
-    func call(_ header: HookCallHeader, kept call: String) async -> Result<MergeResult?, HookFailure> {
-        switch kind {
-        case .observer:
-            let outcome = await endpoint.observe([ObserverCall(header: header, kept: call)])
-            if outcome.succeeded == 1 { return .success(nil) }
-            return .failure(outcome.failure ?? HookFailure(.cancelled, "The call was cancelled."))
-        case .merge:
-            do throws(HookFailure) {
-                return .success(try await endpoint.merge(MergeCall(header: header, kept: call)))
-            } catch {
-                return .failure(error)
-            }
-        }
+        return await hook.call(header, hook.method, kept: call).map { $0?.verdict.rawValue }
     }
 }
 

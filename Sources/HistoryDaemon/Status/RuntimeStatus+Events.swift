@@ -115,7 +115,6 @@ extension RuntimeStatus.Store {
             change(consumer) {
                 if !$0.contexts.isEmpty { effects.mayChangeLine = true }
                 $0.contexts = [:]
-                $0.shown = [:]
                 $0.move(to: token)
             }
         case .cursorMoved(let consumer, let token):
@@ -138,9 +137,13 @@ extension RuntimeStatus.Store {
                 $0.failure = nil
             }
             deadLetters[consumer, default: 0] += 1
-        case .merged(let consumer, let context, _, let last): change(consumer) { $0.shown[context] = last }
-        case .replicaFilled(let consumer, let context, let token):
-            change(consumer) { $0.shown[context] = token }
+        case .contextsClosed(let consumer, let names):
+            change(consumer) { ($0.shown, $0.unopened) = ([:], Set(names)) }
+        case .contextShows(let consumer, let context, let token):
+            change(consumer) {
+                $0.shown[context] = token
+                $0.unopened.remove(context)
+            }
         case .contextFailed(let consumer, let context, let error, let attempt):
             change(consumer, mayChangeLine: true) {
                 let shown = $0.contexts[context].map(\.shown) ?? $0.shown[context] ?? $0.cursor

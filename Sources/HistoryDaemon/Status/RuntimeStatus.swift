@@ -19,8 +19,10 @@ struct RuntimeStatus: Sendable {
         var heldHooks: Set<String> = []
         /// Contexts that cannot be updated now.
         var contexts: [String: ContextFailure] = [:]
-        /// What each context shows, as far as it was merged into since the store was opened.
+        /// What each context shows, since it was opened.
         var shown: [String: HistoryToken] = [:]
+        /// Contexts that were not opened yet.
+        var unopened: Set<String> = []
         /// How long after their commit transactions were delivered.
         var delays = DurationHistogram()
         /// What it has not had, when that was looked at last.
@@ -186,10 +188,17 @@ struct RuntimeStatus: Sendable {
 }
 
 extension RuntimeStatus.Consumer {
-    /// Whether it has processed a transaction, and no context fails to show it: the cursor does not wait for those.
+    /// Whether it has processed a transaction, and each context shows it: the cursor waits neither for a context that
+    /// fails nor for a replica that has yet to show what it has taken in.
     func isDone(with token: HistoryToken) -> Bool {
-        (cursor?.includes(token) ?? false)
-            && contexts.values.allSatisfy { $0.shown?.includes(token) ?? false }
+        (cursor?.includes(token) ?? false) && contextsWithout(token).isEmpty
+    }
+
+    /// The contexts that do not show a transaction, or of which that is not known.
+    func contextsWithout(_ token: HistoryToken) -> [String] {
+        let hidden = shown.filter { !$0.value.includes(token) }.keys
+        let failing = contexts.filter { !($0.value.shown?.includes(token) ?? false) }.keys
+        return unopened.union(hidden).union(failing).sorted()
     }
 }
 

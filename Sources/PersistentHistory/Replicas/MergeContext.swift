@@ -27,10 +27,16 @@ protocol MergeContext: AnyObject {
     /// - Parameter expiry: Why; nil where it is new, or filled by an operator's order.
     /// - Returns: How far it is then.
     func refill(_ expiry: Expiry?) async throws -> HistoryToken?
+    /// Proof of the position to which it was opened; see `HistoryBatch.fingerprint`. Nil where it keeps none: then the
+    /// state knows how far it was given changes (`GivenStore`).
+    var fingerprint: String? { get }
     /// Takes in changes.
     ///
+    /// - Parameter fingerprint: Of the token's transaction, where it is known.
     /// - Returns: How many of the transactions were new to it.
-    func merge(_ transactions: [HistoryTransaction], through token: HistoryToken) async throws -> Int
+    func merge(
+        _ transactions: [HistoryTransaction], through token: HistoryToken, _ fingerprint: String?
+    ) async throws -> Int
     /// Ends its connections; it may be opened again.
     func close()
 
@@ -38,6 +44,8 @@ protocol MergeContext: AnyObject {
     ///
     /// - Parameter wanted: What it is to take in if they agree.
     func stage(_ wanted: [HistoryTransaction], of batch: HistoryBatch, from store: Database) throws
+    /// Up to where it shows the history; nil where it shows all that it has taken in.
+    var shownPosition: Int64? { get }
     /// Whether it has taken in more than it shows, or the store's schema may have changed.
     var isUnsettled: Bool { get }
     func schemaChanged()
@@ -52,8 +60,10 @@ extension MergeContext {
     var copiesRows: Bool { false }
     var takesParts: Bool { true }
     var isOpen: Bool { true }
+    var fingerprint: String? { nil }
     func close() {}
     func stage(_ wanted: [HistoryTransaction], of batch: HistoryBatch, from store: Database) {}
+    var shownPosition: Int64? { nil }
     var isUnsettled: Bool { false }
     func schemaChanged() {}
     func settle() -> Bool { true }
@@ -80,7 +90,9 @@ final class ProgramContext: MergeContext {
         return try await context.checkpoint()
     }
 
-    func merge(_ transactions: [HistoryTransaction], through token: HistoryToken) async throws -> Int {
+    func merge(
+        _ transactions: [HistoryTransaction], through token: HistoryToken, _ fingerprint: String?
+    ) async throws -> Int {
         try await context.merge(transactions, through: token)
         return transactions.count
     }

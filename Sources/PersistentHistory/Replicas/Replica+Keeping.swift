@@ -8,6 +8,9 @@ extension Replica: MergeContext {
     var name: String { context.name }
     var stateKey: String? { path }
     var copiesRows: Bool { true }
+    var fingerprint: String? { position.fingerprint }
+
+    var shownPosition: Int64? { position.number }
 
     func open(isKnown: Bool) throws -> HistoryToken? {
         if let newPath = try openFile(isKnown: isKnown) {
@@ -31,8 +34,10 @@ extension Replica: MergeContext {
         try stage(wanted, of: batch.transactions, through: batch.end, from: store)
     }
 
-    func merge(_ transactions: [HistoryTransaction], through token: HistoryToken) throws -> Int {
-        let merged = try merge(transactions, through: token.number, reading: history)
+    func merge(
+        _ transactions: [HistoryTransaction], through token: HistoryToken, _ fingerprint: String?
+    ) throws -> Int {
+        let merged = try merge(transactions, through: token.number, fingerprint, reading: history)
         if !merged.isShown { isUnsettled = true }
         report(merged.leftOut)
         reportLog()
@@ -42,8 +47,11 @@ extension Replica: MergeContext {
     func schemaChanged() { isUnsettled = true }
 
     func settle() throws -> Bool {
-        let levelled = try snapshots.read { store in
-            try HistoryHeader(store).newest == position.taken ? try level(from: store) : nil
+        let levelled: Merged? = try snapshots.read { store in
+            let header = try HistoryHeader(store, fingerprintAt: position.taken)
+            // The path may lead to another file by now.
+            guard header.newest == position.taken, !header.isReplaced(fingerprint) else { return nil }
+            return try level(from: store)
         }
         isOvertaken = levelled == nil
         guard let levelled else { return false }

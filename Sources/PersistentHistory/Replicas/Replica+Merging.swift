@@ -28,7 +28,8 @@ extension Replica {
             try follow(store, file)
             let header = try HistoryHeader(store)
             let position = ReplicaFile.Position(
-                store: header.storeID, number: header.newest, taken: header.newest)
+                store: header.storeID, number: header.newest, taken: header.newest,
+                fingerprint: try HistoryHeader.fingerprint(store, at: header.newest))
             let leftOut = try file.write { replica in
                 let nothing = ReplicaShape()
                 try nothing.makeTables(replica, insteadOf: shape)
@@ -113,10 +114,12 @@ extension Replica {
     ///
     /// - Parameters:
     ///   - end: The position that the replica has afterwards.
+    ///   - fingerprint: Of that position; nil if it is not known.
     ///   - history: From which large transactions are read, one part after the other; nil if there are none.
     @discardableResult
     func merge(
-        _ transactions: [HistoryTransaction], through end: Int64, reading history: HistoryReader? = nil
+        _ transactions: [HistoryTransaction], through end: Int64, _ fingerprint: String? = nil,
+        reading history: HistoryReader? = nil
     ) throws -> Merged {
         try withFile { file in
             let completes = staged?.end == end && end == position.taken
@@ -148,6 +151,7 @@ extension Replica {
                     }
                     merged.isShown = false
                 }
+                if end > taken { position.fingerprint = fingerprint }
                 position.taken = end
                 try file.setPosition(position, replica)
             }

@@ -83,10 +83,15 @@ final class Replica {
     func prepare() throws -> Bool {
         if isOpen { return false }
         _ = try openFile(isKnown: false)
-        let bounds = try snapshots.read { try HistoryHeader($0).bounds }
-        if let token, bounds.loss(at: token) == nil { return false }
+        if let token, try snapshots.read({ store in try isRight(token, in: store) }) { return false }
         _ = try fill()
         return true
+    }
+
+    /// Whether the transactions that it has taken in are those of the store, and what follows them is there.
+    private func isRight(_ token: HistoryToken, in store: Database) throws -> Bool {
+        let header = try HistoryHeader(store, fingerprintAt: token.number)
+        return header.bounds.loss(at: token) == nil && !header.isReplaced(fingerprint)
     }
 
     var isOpen: Bool { !isDamaged && file?.isThere ?? false }

@@ -5,7 +5,7 @@ internal import Glibc
 /// A replica's file: its connection, and what it contains besides the rows.
 ///
 /// - `historyd_replica`: the position in the history that the rows show (`number`), and how far changes
-///   have been taken in (`taken`), which is further while the consumer catches up.
+///   have been taken in (`taken`), which is further while the consumer catches up, with the fingerprint of that.
 /// - `historyd_pending_run`, `historyd_pending_object`: the objects of the changes between the two.
 /// - `historyd_object`: the tables and indexes that were made, with the store's words for them.
 struct ReplicaFile {
@@ -17,6 +17,9 @@ struct ReplicaFile {
         let store: StoreID
         var number: Int64
         var taken: Int64
+        /// Proof that the transaction at `taken` is still the same; see `HistoryBatch.fingerprint`. Its consumer's
+        /// checkpoint proves less: after a kill it may be older. Nil if it is not known.
+        var fingerprint: String?
     }
 
     /// Opens a replica, and makes it where there is none.
@@ -55,11 +58,12 @@ struct ReplicaFile {
                 try db.execute(
                     sql: """
                         CREATE TABLE IF NOT EXISTS historyd_replica (
-                            store TEXT NOT NULL, number INTEGER NOT NULL, taken INTEGER NOT NULL);
+                            store TEXT NOT NULL, number INTEGER NOT NULL, taken INTEGER NOT NULL, fingerprint TEXT);
                         CREATE TABLE IF NOT EXISTS historyd_object (
                             name TEXT PRIMARY KEY, type TEXT NOT NULL, entity TEXT NOT NULL, sql TEXT NOT NULL) WITHOUT ROWID;
                         """)
                 try PendingObjects.make(db)
+                try Self.addFingerprint(db)
                 try Self.checkTables(db)
                 if access != nil { try Self.keepReadable(db) }
             }
@@ -81,10 +85,17 @@ struct ReplicaFile {
         _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM historyd_replica")
     }
 
+    /// A replica of an earlier version has none.
+    private static func addFingerprint(_ db: Database) throws {
+        let columns = try String.fetchAll(db, sql: "SELECT name FROM pragma_table_info('historyd_replica')")
+        guard columns == ["store", "number", "taken"] else { return }
+        try db.execute(sql: "ALTER TABLE historyd_replica ADD COLUMN fingerprint TEXT")
+    }
+
     /// What a replica contains besides the rows. Any user that can write to its folder may have replaced it.
     private static func checkTables(_ db: Database) throws {
         let tables = [
-            "historyd_replica": ["store", "number", "taken"],
+            "historyd_replica": ["store", "number", "taken", "fingerprint"],
             "historyd_object": ["name", "type", "entity", "sql"],
             "historyd_pending_run": ["entity", "place", "first", "last"],
             "historyd_pending_object": ["entity", "place", "object"],
@@ -181,21 +192,27 @@ struct ReplicaFile {
 
     func position(_ db: Database) throws -> Position? {
         let row = try Row.fetchOne(
-            try db.cachedStatement(sql: "SELECT store, number, taken FROM historyd_replica WHERE rowid = 1"))
+            try db.cachedStatement(
+                sql: "SELECT store, number, taken, fingerprint FROM historyd_replica WHERE rowid = 1"))
         return try row.map { row in
             guard let store = StoreID(try row.text("store")) else {
                 throw UnexpectedValue("its store's id is not a UUID")
             }
             let taken = try row.integer("taken", in: HistoryPosition.range)
-            return Position(store: store, number: try row.integer("number", in: 0...taken), taken: taken)
+            return Position(
+                store: store, number: try row.integer("number", in: 0...taken), taken: taken,
+                fingerprint: try row.optionalText("fingerprint"))
         }
     }
 
     func setPosition(_ position: Position, _ db: Database) throws {
         try db.cachedStatement(
-            sql: "INSERT OR REPLACE INTO historyd_replica (rowid, store, number, taken) VALUES (1, ?, ?, ?)"
+            sql: """
+                INSERT OR REPLACE INTO historyd_replica (rowid, store, number, taken, fingerprint)
+                VALUES (1, ?, ?, ?, ?)
+                """
         )
-        .execute(arguments: [position.store.text, position.number, position.taken])
+        .execute(arguments: [position.store.text, position.number, position.taken, position.fingerprint])
     }
 }
 

@@ -33,11 +33,14 @@ public actor ReplicaMerger: HistoryContext {
     /// already belong to a later transaction.
     public func merge(_ transactions: [HistoryTransaction], through token: HistoryToken) throws {
         try replica.prepare()
-        try replica.snapshots.read { store in
-            guard try HistoryHeader(store).newest == token.number else { return }
-            try replica.stage(transactions, of: transactions, through: token.number, from: store)
+        let fingerprint = try replica.snapshots.read { store in
+            let header = try HistoryHeader(store, fingerprintAt: token.number)
+            if header.newest == token.number {
+                try replica.stage(transactions, of: transactions, through: token.number, from: store)
+            }
+            return header.fingerprint
         }
-        try replica.merge(transactions, through: token.number)
+        try replica.merge(transactions, through: token.number, fingerprint)
     }
 
     /// Fills it again from a snapshot of the store.

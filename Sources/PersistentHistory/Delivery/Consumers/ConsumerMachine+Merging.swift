@@ -77,7 +77,7 @@ extension ConsumerMachine {
                 }
                 return retry(after: delay)
             case .skip:
-                giveUp(hook, failure, call.header, call.parameters, at: last, dependencies)
+                giveUp(hook, failure, call.header, .merge, call.parameters, at: last, dependencies)
                 pending?.skip(hook, call.part)
             }
         }
@@ -85,6 +85,7 @@ extension ConsumerMachine {
     }
 
     mutating func mergeIntoContexts(_ dependencies: Dependencies) -> Next {
+        pending?.fingerprint = foundFingerprint
         guard let pending, consumer.hasContexts else { return endMerge(dependencies) }
         return .mergeIntoContexts(pending, waits: !dependencies.hooks.mergers.isEmpty)
     }
@@ -95,11 +96,11 @@ extension ConsumerMachine {
             let unmerged = merge.unmerged
             if !unmerged.isEmpty { effects.append(.saveUnmerged(unmerged)) }
         }
-        effects.append(
-            .save(
-                Checkpoint(position: merge.end, fingerprint: foundFingerprint, movedAt: dependencies.now)))
+        let checkpoint = Checkpoint(
+            position: merge.end, fingerprint: foundFingerprint, movedAt: dependencies.now)
+        effects.append(.save(checkpoint))
         foundFingerprint = nil
-        moved(to: merge.end)
+        moved(to: checkpoint)
         return afterMerge(dependencies)
     }
 
@@ -140,14 +141,15 @@ extension ConsumerMachine {
 
     /// Keeps a call that is made no more.
     mutating func giveUp(
-        _ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, _ call: [UInt8],
+        _ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, _ method: CallJSON.Method,
+        _ call: [UInt8],
         at token: HistoryToken, _ dependencies: Dependencies
     ) {
         let attempts = failing?.attempts ?? 1
         effects.append(
             .keep(
                 DeadLetter(
-                    consumer: consumer.author, hook: hook.name, delivery: header.delivery,
+                    consumer: consumer.author, hook: hook.name, delivery: header.delivery, method: method,
                     reason: failure.message, attempts: attempts,
                     call: String(decoding: call, as: UTF8.self), keptAt: dependencies.now)))
         report(
@@ -213,7 +215,8 @@ extension ConsumerMachine {
             if dependencies.isEnding { return .proceed }
             switch decide(hook, failure, at: expiry.after) {
             case .retry(let delay), .hold(let delay): return .retry(after: delay)
-            case .skip: giveUp(hook, failure, call.header, call.parameters, at: expiry.after, dependencies)
+            case .skip:
+                giveUp(hook, failure, call.header, .expired, call.parameters, at: expiry.after, dependencies)
             }
         } else {
             hookSucceeded(hook.name, at: expiry.after)

@@ -159,7 +159,9 @@ extension ConsumerMachine {
             switch decide(hook, failure, at: call.transaction.token) {
             case .retry(let delay), .hold(let delay): return .retry(after: delay)
             case .skip:
-                giveUp(hook, failure, call.header, call.parameters, at: call.transaction.token, dependencies)
+                giveUp(
+                    hook, failure, call.header, .observe, call.parameters, at: call.transaction.token,
+                    dependencies)
                 done.insert(call.header.delivery)
                 return .proceed
             }

@@ -52,7 +52,8 @@ struct ConsumerMachine: Sendable {
         case sendExpiry(Hook, ExpiredCall)
         case findFingerprint(at: Int64, HistoryBatch?)
         case mergeIntoContexts(PendingMerge, waits: Bool)
-        case catchUpContexts
+        /// - Parameter fingerprint: Of the cursor.
+        case catchUpContexts(fingerprint: String?)
         /// The step is over, and there may be more.
         case proceed
         /// The step has failed.
@@ -83,6 +84,8 @@ struct ConsumerMachine: Sendable {
     let consumer: Consumer
     let storeID: StoreID
     var cursor: Int64
+    /// Of the cursor; nil if it is not known.
+    var fingerprint: String?
     /// The loss of which the hooks must be notified before anything else.
     var expiry: Expiry?
     var notifiedOfExpiry: Set<String> = []
@@ -128,12 +131,13 @@ struct ConsumerMachine: Sendable {
     }
 
     init(
-        _ consumer: Consumer, storeID: StoreID, cursor: Int64, batchEnd: Int64 = 0, expiry: Expiry? = nil,
-        givenUp: Set<BinaryText> = []
+        _ consumer: Consumer, storeID: StoreID, cursor: Int64, fingerprint: String? = nil, batchEnd: Int64 = 0,
+        expiry: Expiry? = nil, givenUp: Set<BinaryText> = []
     ) {
         self.consumer = consumer
         self.storeID = storeID
         self.cursor = cursor
+        self.fingerprint = fingerprint
         self.batchEnd = batchEnd
         self.expiry = expiry
         self.givenUp = givenUp
@@ -209,7 +213,9 @@ struct ConsumerMachine: Sendable {
     // MARK: The end of a step
 
     /// Nothing is left to be fetched.
-    mutating func caughtUp() -> Next { consumer.hasContexts ? .catchUpContexts : idle() }
+    mutating func caughtUp() -> Next {
+        consumer.hasContexts ? .catchUpContexts(fingerprint: fingerprint) : idle()
+    }
 
     private mutating func idle() -> Next {
         wasCaughtUp = true
@@ -225,12 +231,13 @@ struct ConsumerMachine: Sendable {
     /// Past what is of no concern.
     mutating func move(to checkpoint: Checkpoint) {
         effects.append(.saveLater(checkpoint))
-        moved(to: checkpoint.position)
+        moved(to: checkpoint)
     }
 
-    mutating func moved(to number: Int64) {
+    mutating func moved(to checkpoint: Checkpoint) {
+        let number = checkpoint.position
         wasCaughtUp = false
-        cursor = number
+        (cursor, fingerprint) = (number, checkpoint.fingerprint)
         observed = max(observed, number)
         if let batch, batch.end <= number { self.batch = nil }
         report(.cursorMoved(consumer: consumer.author, to: HistoryToken(store: storeID, number: number)))

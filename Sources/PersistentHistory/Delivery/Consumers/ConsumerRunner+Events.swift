@@ -75,9 +75,9 @@ extension ConsumerRunner {
             useContexts {
                 .mergedIntoContexts(retryAfter: try await $0.merge(pending, cursor: $1, waits: waits))
             }
-        case .catchUpContexts:
+        case .catchUpContexts(let fingerprint):
             useContexts {
-                try await $0.settle(cursor: $1)
+                try await $0.settle(cursor: $1, fingerprint)
                 return .contextsCaughtUp
             }
         case .proceed:
@@ -236,7 +236,7 @@ extension ConsumerRunner {
             self.fingerprint = fingerprint
             store.reporter.report(.tokenExpired(consumer: author, error))
             machine = ConsumerMachine(
-                consumer, storeID: store.storeID, cursor: position,
+                consumer, storeID: store.storeID, cursor: position, fingerprint: fingerprint,
                 expiry: try state.cursors.expiry(of: author, store: store.storeID))
         } catch {
             return fail(error) { $0.step() }
@@ -245,6 +245,10 @@ extension ConsumerRunner {
             await contexts.startOver(isRestored: expiry.reason == .restored)
         } then: { runner, _ in
             runner.wakeFeeds()
+            if runner.consumer.hasContexts {
+                let names = runner.consumer.contextNames
+                runner.store.reporter.report(.contextsClosed(consumer: author, contexts: names))
+            }
             runner.store.reporter.report(.consumerStands(consumer: author, at: expiry.after))
             runner.prepare()
         } again: {

@@ -72,8 +72,8 @@ final class ConsumerRunner {
             consumer, source: store.source, state: store.state, reporter: store.reporter,
             isRestored: beginning.expiry?.reason == .restored)
         machine = ConsumerMachine(
-            consumer, storeID: store.storeID, cursor: beginning.cursor, batchEnd: beginning.batchEnd,
-            expiry: beginning.expiry, givenUp: beginning.givenUp)
+            consumer, storeID: store.storeID, cursor: beginning.cursor, fingerprint: fingerprint,
+            batchEnd: beginning.batchEnd, expiry: beginning.expiry, givenUp: beginning.givenUp)
     }
 
     // MARK: Wake-ups

@@ -49,9 +49,10 @@ extension ContextKeeper {
                     positions[context.name] = try await refill(context, recreation)
                 } else {
                     let missed = (context.takesParts ? outlined : whole).filter { $0.number > position }
-                    try await self.merge(missed, through: merge.end, into: context)
+                    try await self.merge(missed, through: merge.end, merge.fingerprint, into: context)
                     positions[context.name] = max(position, merge.end)
                 }
+                reportShown(by: context)
                 return .written
             }
         }
@@ -59,10 +60,16 @@ extension ContextKeeper {
     }
 
     func merge(
-        _ transactions: [HistoryTransaction], through end: Int64, into context: any MergeContext
+        _ transactions: [HistoryTransaction], through end: Int64, _ fingerprint: String?,
+        into context: any MergeContext
     ) async throws {
         let token = HistoryToken(store: source.storeID, number: end)
-        let count = try await asking(context) { try await context.merge(transactions, through: token) }
+        if !context.copiesRows {
+            try state.given.save(context.name, of: consumer.author, through: end, fingerprint)
+        }
+        let count = try await asking(context) {
+            try await context.merge(transactions, through: token, fingerprint)
+        }
         guard count > 0, let last = transactions.last?.token else { return }
         reporter.report(
             .merged(consumer: consumer.author, context: context.name, transactions: count, last: last))
@@ -72,18 +79,20 @@ extension ContextKeeper {
     func followSchema() { for context in contexts { context.schemaChanged() } }
 
     /// Lets contexts show all that they have taken in, and follow the store's schema, once their consumer is level.
-    func settle(cursor: Int64) async throws {
+    func settle(cursor: Int64, _ fingerprint: String? = nil) async throws {
         let unsettled = contexts.filter { $0.isUnsettled && positions[$0.name] != nil }
         if retryDelay != nil || !unsettled.allSatisfy(\.isOpen) { try await tend(cursor: cursor) }
-        guard contexts.contains(where: \.isUnsettled) else { return }
         await calls.lock()
-        defer { calls.unlock() }
+        defer {
+            for context in contexts { reportShown(by: context, through: cursor) }
+            calls.unlock()
+        }
         for context in contexts where context.isUnsettled {
             guard let position = positions[context.name] else { continue }
             try await attempting(context, .written) {
                 // The consumer has moved past what is of no concern. With that, too, the context is level.
                 if position < cursor {
-                    try await merge([], through: cursor, into: context)
+                    try await merge([], through: cursor, fingerprint, into: context)
                     positions[context.name] = cursor
                 }
                 return try context.settle() ? .written : .opened

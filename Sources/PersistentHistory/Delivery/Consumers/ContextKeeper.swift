@@ -10,7 +10,7 @@ actor ContextKeeper {
 
     let consumer: Consumer
     let source: any HistorySource
-    private let state: StateDatabase
+    let state: StateDatabase
     let reporter: any PipelineReporter
     let snapshots: StoreSnapshots
     let contexts: [any MergeContext]
@@ -18,6 +18,8 @@ actor ContextKeeper {
     private var troubles = ContextTroubles()
     /// How far those are that are open.
     var positions: [String: Int64] = [:]
+    /// Up to where each shows the history, as that was reported.
+    private var shown: [String: Int64] = [:]
     /// Contexts whose checkpoints mean nothing in this store, which was restored from a backup.
     private var misled: Set<String> = []
     /// Contexts that are to be filled again by an operator's order.
@@ -73,7 +75,23 @@ actor ContextKeeper {
     private func closeAll() {
         for context in contexts { context.close() }
         positions = [:]
+        shown = [:]
         troubles.forget()
+    }
+
+    /// Reports what a context shows, where that is more than before: to take changes in is not to show them.
+    ///
+    /// - Parameter cursor: Up to where the consumer is done, if no more than what the context has taken in is for it.
+    func reportShown(by context: any MergeContext, through cursor: Int64 = 0) {
+        guard let position = positions[context.name] else { return }
+        let taken = max(position, context.isUnsettled ? 0 : cursor)
+        let number = context.isUnsettled ? context.shownPosition ?? position : taken
+        if let known = shown[context.name], known >= number { return }
+        shown[context.name] = number
+        reporter.report(
+            .contextShows(
+                consumer: consumer.author, context: context.name,
+                HistoryToken(store: source.storeID, number: number)))
     }
 
     /// Fills a replica or a plugin's context again from the store, now; where that fails, it is tried again as ever.
@@ -120,7 +138,7 @@ actor ContextKeeper {
         let known = try context.stateKey.map { try state.replicas.known(name, of: author, at: $0) }
         let token = try await asking(context) { try await context.open(isKnown: known?.isHere ?? false) }
         // It may be ahead of its consumer, whose checkpoint then does not show that the store was restored.
-        if try known?.isReplaced(in: source) ?? false { misled.insert(name) }
+        if let token, try isReplaced(context, known, at: token) { misled.insert(name) }
         let loss = try token.flatMap { try expiry(of: $0, context) }
         let isFilled = token == nil || loss != nil || known?.needsFilling ?? false || ordered.contains(name)
         let start: Int64
@@ -134,8 +152,19 @@ actor ContextKeeper {
         }
         let position = try await catchUp(context, from: start, to: cursor)
         positions[name] = position
+        reportShown(by: context)
         // Others have everything by their own checkpoints, also if the call that failed was what brought them there.
         return isFilled || position > start || !context.copiesRows ? .written : .opened
+    }
+
+    /// Whether a context has taken in transactions that the store had before it was restored. Numbers do not tell: the
+    /// restored store gives them again.
+    private func isReplaced(
+        _ context: any MergeContext, _ known: ReplicaStore.Known?, at token: HistoryToken
+    ) throws -> Bool {
+        if try source.isReplaced(context.fingerprint, at: token.number) { return true }
+        if try known?.isReplaced(in: source) ?? false { return true }
+        return try state.given.isReplaced(context.name, of: consumer.author, in: source)
     }
 
     /// Why a context that is at a token must be filled again; nil if it need not.
@@ -148,14 +177,18 @@ actor ContextKeeper {
 
     func refill(_ context: any MergeContext, _ expiry: Expiry?) async throws -> Int64 {
         let (name, author) = (context.name, consumer.author)
+        shown[name] = nil
         let filled = try await asking(context) { try await context.refill(expiry) }
         misled.remove(name)
         guard let token = filled, try self.expiry(of: token, context) == nil else {
             throw failure(of: context, "it has no checkpoint in this store after it was filled")
         }
         reporter.report(.replicaFilled(consumer: author, context: name, at: token))
+        try state.given.forget(name, of: author)
         if let key = context.stateKey {
-            let filling = try source.checkpoint(at: token.number, state.clock)
+            var filling = try source.checkpoint(at: token.number, state.clock)
+            // That of the file that was copied.
+            if let fingerprint = context.fingerprint { filling.fingerprint = fingerprint }
             try state.replicas.save(name, of: author, at: key, filling: filling)
         }
         ordered.remove(name)
@@ -180,7 +213,8 @@ actor ContextKeeper {
                 let end = min(batch.end, cursor)
                 let missed = relevant(batch, after: position).filter { $0.number <= end }
                 try await merge(
-                    context.takesParts ? missed : missed.map(source.whole), through: end, into: context)
+                    context.takesParts ? missed : missed.map(source.whole), through: end,
+                    source.fingerprint(at: end, in: batch), into: context)
                 position = end
             } catch let error as HistoryError where error.code == .tokenExpired {
                 // A cleanup came in between. That is the context's loss, not its consumer's.

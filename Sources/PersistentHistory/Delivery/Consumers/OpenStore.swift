@@ -51,12 +51,13 @@ struct OpenStore: Sendable {
             && WriterProbe.isMigrating(store.path, isUsedInProcess: store.isUsedInProcess)
         let (problem, version) = try Self.bringTrackingUpToDate(
             store, reporter, timeout: Self.timeout, isMigrating: isMigrating)
-        file = FileID(of: store.path)
         do {
             source = try Self.source(of: store)
         } catch let error as HistoryError where error.code == .notTracked {
             throw problem ?? error
         }
+        // Not before: the number of a file that nobody has open may be given to the next one.
+        file = FileID(of: store.path)
         storeID = source.storeID
         reporter.report(problem.map { .trackingFailed($0) } ?? .trackingComplete)
         // Whatever a migration makes of the schema, the tracking is yet to follow it.
@@ -86,6 +87,9 @@ struct OpenStore: Sendable {
         for consumer in store.consumers {
             let beginning = try Self.beginning(of: consumer, state, source, deadLetters, reporter)
             beginnings.append(beginning)
+            if consumer.hasContexts {
+                reporter.report(.contextsClosed(consumer: consumer.author, contexts: consumer.contextNames))
+            }
             reporter.report(
                 .consumerStands(
                     consumer: consumer.author,

@@ -10,6 +10,8 @@ struct PendingMerge: Sendable {
     private let start: Int64
     /// Where the cursor moves when the batch is merged.
     let end: Int64
+    /// Of the end, once it is known; see `HistoryBatch.fingerprint`.
+    var fingerprint: String?
     /// The rows of the objects, where a hook wants them.
     private let values: RowValues?
     /// What the contexts receive instead, where changes may have gone unrecorded.

@@ -45,8 +45,9 @@ final class PluginMerger: MergeContext {
         return HistoryToken(store: reader.storeID, number: position)
     }
 
-    private func save(_ token: HistoryToken) throws {
-        let checkpoint = try reader.checkpoint(at: token.number, state.clock)
+    private func save(_ token: HistoryToken, _ fingerprint: String?) throws {
+        let checkpoint = Checkpoint(
+            position: token.number, fingerprint: fingerprint, movedAt: state.clock.wall())
         try state.replicas.save(
             name, of: consumer.author, at: key, filling: checkpoint)
     }
@@ -54,7 +55,9 @@ final class PluginMerger: MergeContext {
     // MARK: Merging
 
     /// - Parameter transactions: A large one has an outline, and is alone.
-    func merge(_ transactions: [HistoryTransaction], through token: HistoryToken) async throws -> Int {
+    func merge(
+        _ transactions: [HistoryTransaction], through token: HistoryToken, _ fingerprint: String?
+    ) async throws -> Int {
         guard let after = position else { throw HookFailure(.refused, "it has no checkpoint") }
         let wanted = transactions.compactMap(context.wanted)
         let parts = wanted.flatMap { UnreadChanges.parts(of: $0) }
@@ -64,7 +67,7 @@ final class PluginMerger: MergeContext {
             try await send([part], after: after, through: token, unread.part)
         }
         position = token
-        if leavesCheckpoint { try save(token) }
+        if leavesCheckpoint { try save(token, fingerprint) }
         return transactions.count
     }
 

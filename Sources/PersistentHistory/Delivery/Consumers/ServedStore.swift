@@ -63,6 +63,10 @@ package struct Consumer: Sendable {
     /// Whether the default merge has something to merge into.
     var hasContexts: Bool { !contexts.isEmpty || !programContexts.isEmpty || !pluginContexts.isEmpty }
 
+    var contextNames: [String] {
+        contexts.map(\.name) + programContexts.map(\.name) + pluginContexts.map(\.name)
+    }
+
     /// As a merge hook receives them.
     package var descriptions: [ContextDescription] {
         contexts.map(\.description) + pluginContexts.map(\.description) + feeds.map(\.description)

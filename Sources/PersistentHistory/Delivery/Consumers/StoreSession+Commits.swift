@@ -59,6 +59,7 @@ extension StoreSession {
 
     /// Everything has been seen. Where the tracking is for another schema, it follows before the next signal.
     func hasSeenEverything() {
+        if isMoved() { return end() }
         if opened.fetcher.schemaVersion != schemaVersion {
             guard opened.probe.isMigrating else { return followSchema() }
             awaitMigration()
@@ -70,6 +71,12 @@ extension StoreSession {
     /// Whether the store's path leads to another file now, or to none.
     func isGone(_ signal: StoreSignal) -> Bool {
         guard !signal.isDisjoint(with: [.replaced, .disappeared, .appeared, .overflowed]) else { return false }
+        return isMoved()
+    }
+
+    /// The same without a signal: asked with each look, so that a file that was deleted is not served because the signal
+    /// was taken for another one.
+    func isMoved() -> Bool {
         guard FileID(of: opened.store.path) != opened.file else { return false }
         opened.reporter.report(.storeReplaced)
         return true

@@ -96,6 +96,8 @@ actor StoreSession {
             }
         }
         await whileServing {
+            // Renamed over while it was opened.
+            if isMoved() { end() }
             wakeAll()
             receive()
             if isMigrating { awaitMigration() }
@@ -177,7 +179,8 @@ actor StoreSession {
 
     /// Asks all parts to end.
     func end(_ error: (any Error)? = nil, atOnce: Bool = false) {
-        failure = failure ?? error
+        // What fails because the path leads to another file by now is no failure.
+        if failure == nil, let error, isEnding || !isMoved() { failure = error }
         if isEnding, !atOnce { return }
         let isFirst = !isEnding
         isEnding = true

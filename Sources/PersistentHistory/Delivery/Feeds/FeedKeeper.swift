@@ -107,6 +107,9 @@ struct FeedKeeper: Sendable {
                 "The token \(token) is newer than \(HistoryToken(store: source.storeID, number: last)), which is the last that the feed \"\(feed)\" can have sent.",
                 hint: "Acknowledge a token that the feed has sent.")
         }
+        // Only the consumer's checkpoint has a fingerprint: a feed that is not ahead of it, also after a crash, is proved
+        // by it.
+        try state.cursors.flush()
         try state.feeds.acknowledge(feed, through: token.number)
         let moved = HistoryToken(store: source.storeID, number: max(token.number, current.position))
         if moved.number > current.position || current.expiry != nil {

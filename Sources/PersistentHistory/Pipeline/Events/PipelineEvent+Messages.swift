@@ -172,6 +172,12 @@ extension PipelineEvent {
                 "Merged \(transactions, "transaction") into context \"\(context)\" of \"\(consumer)\".",
                 consumer,
                 context: context, at: last)
+        case .contextShows(let consumer, let context, let token):
+            say(
+                .level(.trace), "Context \"\(context)\" of \"\(consumer)\" shows everything up to \(token).",
+                consumer,
+                context: context, at: token)
+        case .contextsClosed: []
         case .replicaFilled(let consumer, let context, let token):
             say(
                 .code(.contextRefilled),
@@ -254,7 +260,9 @@ extension PipelineEvent {
     /// Whether each commit, or each start of a consumer, brings it about: it says nothing that is important.
     package var isRoutine: Bool {
         switch self {
-        case .remoteChange, .delivered, .merged, .consumerStands, .cursorMoved, .cursorsMoved, .feedMoved: true
+        case .remoteChange, .delivered, .merged, .contextShows, .contextsClosed, .consumerStands, .cursorMoved,
+            .cursorsMoved, .feedMoved:
+            true
         default: false
         }
     }

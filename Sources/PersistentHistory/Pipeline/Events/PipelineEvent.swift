@@ -58,6 +58,10 @@ public enum PipelineEvent: Sendable {
     case deadLetterKept(consumer: String, hook: String, HookFailure, token: HistoryToken, attempts: Int)
     /// Transactions were merged into a replica.
     case merged(consumer: String, context: String, transactions: Int, last: HistoryToken)
+    /// A context shows everything up to here. A replica may take changes in long before it shows them.
+    case contextShows(consumer: String, context: String, HistoryToken)
+    /// A consumer's contexts are yet to be opened; until then it is not known what they show.
+    case contextsClosed(consumer: String, contexts: [String])
     /// A replica was filled from a snapshot of the store.
     case replicaFilled(consumer: String, context: String, at: HistoryToken)
     /// A damaged replica was moved out of the way.

@@ -3,10 +3,21 @@
 package struct ExpiredCall: Sendable {
     package let header: HookCallHeader
     package let expiry: Expiry
+    /// As for an observer's call.
+    let kept: [UInt8]?
 
     package init(header: HookCallHeader, expiry: Expiry) {
         self.header = header
         self.expiry = expiry
+        kept = nil
+    }
+
+    /// A call that was kept as a dead letter, to be made again. A closure gets no more of it than that it is one.
+    package init(header: HookCallHeader, kept: String) {
+        self.header = header
+        let nothing = HistoryToken(store: StoreID.none, number: 0)
+        expiry = Expiry(reason: .expired, lost: nil, after: nothing)
+        self.kept = Array(kept.utf8)
     }
 
     init(_ expiry: Expiry, hook: Hook, store: String, consumer: String) {
@@ -15,6 +26,7 @@ package struct ExpiredCall: Sendable {
             store: store, consumer: consumer, hook: hook.name, hookID: hook.id,
             delivery: "\(lost)>\(expiry.after.number)/\(consumer)/\(hook.name)")
         self.expiry = expiry
+        kept = nil
     }
 }
 

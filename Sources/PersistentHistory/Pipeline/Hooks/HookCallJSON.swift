@@ -103,6 +103,7 @@ extension MergeCall {
 
 extension ExpiredCall: HookCallJSON {
     package func write(to json: inout JSONBytes) {
+        if let kept { return json.raw(kept) }
         json.object { json in
             header.write(to: &json)
             expiry.writeMembers(to: &json)

@@ -5,6 +5,8 @@ package struct DeadLetter: Sendable, Equatable {
     package let consumer: String
     package let hook: String
     package let delivery: String
+    /// What kind of call it is: one that tells of lost history is made again as such.
+    package let method: CallJSON.Method
     package let reason: String
     package let attempts: Int
     /// The call's parameters as JSON.
@@ -32,12 +34,12 @@ struct DeadLetterStore: Sendable {
             if db.changesCount > 0 { return }
             try db.execute(
                 sql: """
-                    INSERT INTO dead_letter (consumer, hook, delivery, reason, attempts, call, kept_at)
-                    VALUES (?, ?, ?, ?, ?, ?, ?)
+                    INSERT INTO dead_letter (consumer, hook, delivery, reason, attempts, call, kept_at, method)
+                    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
                     """,
                 arguments: [
                     letter.consumer, letter.hook, letter.delivery, letter.reason, letter.attempts, letter.call,
-                    letter.keptAt.milliseconds,
+                    letter.keptAt.milliseconds, letter.method.rawValue,
                 ])
         }
     }
@@ -49,12 +51,19 @@ struct DeadLetterStore: Sendable {
                     number: try row.integer("id"),
                     letter: DeadLetter(
                         consumer: try row.text("consumer"), hook: try row.text("hook"),
-                        delivery: try row.text("delivery"), reason: try row.text("reason"),
+                        delivery: try row.text("delivery"), method: try method(row),
+                        reason: try row.text("reason"),
                         attempts: Int(try row.integer("attempts", in: 0...Int64(Int32.max))),
                         call: try row.text("call", atMost: .max),
                         keptAt: HistoryTimestamp(milliseconds: try row.integer("kept_at"))))
             }
         }
+    }
+
+    /// A letter of an earlier version has none: its call says what it is.
+    private func method(_ row: Row) throws -> CallJSON.Method {
+        if let method = try row.optionalText("method").flatMap(CallJSON.Method.init) { return method }
+        return try CallJSON.Method(ofKept: row.text("call", atMost: .max))
     }
 
     /// How many there are, by consumer; those of an earlier one whose name looks the same are its own, too.

@@ -7,6 +7,7 @@ package final class StateDatabase: Sendable {
     let cursors: CursorStore
     let feeds: FeedStore
     let replicas: ReplicaStore
+    let given: GivenStore
     let deadLetters: DeadLetterStore
 
     var path: String { connection.path }
@@ -30,6 +31,7 @@ package final class StateDatabase: Sendable {
             idle: idle ?? IdleConsumers([], at: Checkpoint(position: 0, movedAt: clock.wall())))
         feeds = FeedStore(connection: connection, store: store)
         replicas = ReplicaStore(connection: connection)
+        given = GivenStore(connection: connection)
         deadLetters = DeadLetterStore(connection: connection)
     }
 
@@ -60,7 +62,7 @@ package final class StateDatabase: Sendable {
         guard !gone.isEmpty else { return [] }
         try connection.transaction { db in
             for consumer in gone {
-                for table in ["cursor", "feed", "unmerged", "replica"] {
+                for table in ["cursor", "feed", "unmerged", "replica", "given"] {
                     try db.execute(sql: "DELETE FROM \(table) WHERE consumer = ?", arguments: [consumer])
                 }
             }
@@ -116,13 +118,14 @@ package final class StateDatabase: Sendable {
 
 /// The tables of a state database. `PRAGMA user_version` is the version of the tables.
 enum StateSchema {
-    static let version = 1
+    static let version = 2
 
     /// - `cursor`: a consumer's checkpoint; where the batch ended that it has begun (`batch_end`); the history that
     ///   it has lost, until its hooks have been notified (`expiry`, `lost`, `begins_after`).
     /// - `feed`: a feed's checkpoint, and the history that it has lost, until that was acknowledged.
     /// - `unmerged`: what a consumer's merge hooks have kept from its feeds.
     /// - `replica`: where a replica is, the checkpoint at which it was filled last, whether it is to be filled again.
+    /// - `given`: how far a context that keeps its checkpoint elsewhere was given changes (`GivenStore`).
     /// - `service`: served time, when history was last cleaned, and the notifications since that brought
     ///   something (`passes`).
     private static let tables = """
@@ -141,16 +144,25 @@ enum StateSchema {
         CREATE TABLE dead_letter (
             id INTEGER PRIMARY KEY AUTOINCREMENT, consumer TEXT NOT NULL, hook TEXT NOT NULL,
             delivery TEXT NOT NULL, reason TEXT NOT NULL, attempts INTEGER NOT NULL,
-            call TEXT NOT NULL, kept_at INTEGER NOT NULL);
+            call TEXT NOT NULL, kept_at INTEGER NOT NULL, method TEXT);
         CREATE INDEX dead_letter_delivery ON dead_letter (delivery);
         CREATE INDEX dead_letter_consumer ON dead_letter (consumer);
         CREATE TABLE service (
             id INTEGER PRIMARY KEY CHECK (id = 1), served INTEGER NOT NULL, cleaned_at INTEGER,
             passes INTEGER NOT NULL);
         INSERT INTO service VALUES (1, 0, NULL, 0);
+        \(given)
+        """
+    private static let given = """
+        CREATE TABLE given (
+            consumer TEXT, context TEXT, position INTEGER NOT NULL, fingerprint TEXT,
+            PRIMARY KEY (consumer, context)) WITHOUT ROWID;
         """
 
-    /// Creates the tables in a new file, in one transaction.
+    /// What a state of version 1 lacks.
+    private static let sinceFirst = "ALTER TABLE dead_letter ADD COLUMN method TEXT; \(given)"
+
+    /// Creates the tables in a new file, and what an older one lacks, in one transaction.
     ///
     /// - Throws: `HistoryError` with `.stateUnusable` if a newer program wrote it; `DatabaseError`.
     static func prepare(_ db: Database, path: String) throws {
@@ -159,6 +171,7 @@ enum StateSchema {
             switch try version(of: db) {
             case version: break
             case 0: try db.execute(sql: tables)
+            case 1: try db.execute(sql: sinceFirst)
             case let newer:
                 throw HistoryError(
                     .stateUnusable,

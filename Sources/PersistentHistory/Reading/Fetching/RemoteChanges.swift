@@ -75,6 +75,8 @@ private final class StoreLook {
     /// Nil while there was no history: all of it is new.
     private var last: HistoryToken?
     private var opened: (reader: HistoryReader, probe: WriterProbe)?
+    /// Which file it is that is open.
+    private var file: FileID?
 
     init(path: String, last: HistoryToken?) {
         self.path = path
@@ -111,9 +113,11 @@ private final class StoreLook {
     }
 
     private func open() throws -> (reader: HistoryReader, probe: WriterProbe)? {
+        if opened != nil, FileID(of: path) != file { try close() }
         if let opened { return opened }
         do {
             let reader = try HistoryReader(path: path, timeout: .seconds(1))
+            file = FileID(of: path)
             let new = (reader, try WriterProbes.shared.take(path))
             opened = new
             return new

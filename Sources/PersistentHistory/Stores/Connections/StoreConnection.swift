@@ -197,6 +197,11 @@ extension HistoryError {
                 .storeInterrupted,
                 "The file \"\(path)-shm\" was made shorter by another process while the store was in use.",
                 hint: "The store is opened again. Only SQLite may write that file.", cause: error)
+        case _ where error.extendedResultCode == .SQLITE_READONLY_DBMOVED:
+            self.init(
+                .storeInterrupted,
+                "The store \"\(path)\" was replaced, moved or removed while it was in use.",
+                hint: "It is opened again.", cause: error)
         case .SQLITE_NOTADB:
             self.init(
                 .storeCorrupt, "\"\(path)\" is not an SQLite database.", hint: "Check the path.", cause: error)
