@@ -73,7 +73,7 @@ struct StoreTroubleTests {
             try await daemon.sparing(for: .seconds(4))
             #expect(
                 daemon.problems(bench) == [
-                    #"error: Store "contacts" cannot be used. The store "contacts.sqlite" is damaged: database disk image is malformed. `PRAGMA integrity_check` tells more; restore a backup. event=storeLost"#
+                    #"error: Store "contacts" cannot be used. The store "contacts.sqlite" is damaged: database disk image is malformed. Check it by `PRAGMA integrity_check` on a new connection, and restore a backup only where that finds damage as well. event=storeLost"#
                 ])
             bench.replace(bench.store, by: bench.path("good.sqlite"))
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")

@@ -18,6 +18,7 @@ struct OpenStore: Sendable {
     /// Held as long as the store is open.
     private let lease: ConsumerLease
     let file: FileID?
+    let sideFiles: UsedSideFiles
     let beginnings: [Beginning]
     /// The version of the schema for which the tracking is right.
     let schemaVersion: Int64
@@ -52,12 +53,17 @@ struct OpenStore: Sendable {
         let (problem, version) = try Self.bringTrackingUpToDate(
             store, reporter, timeout: Self.timeout, isMigrating: isMigrating)
         file = FileID(of: store.path)
+        // A connection of the program's own would share what it has open with the new one.
+        if store.isUsedInProcess, UsedSideFiles.areLost(of: store.path) {
+            throw HistoryError.sideFilesLost(of: store.path)
+        }
         do {
             source = try Self.source(of: store)
         } catch let error as HistoryError where error.code == .notTracked {
             throw problem ?? error
         }
         storeID = source.storeID
+        sideFiles = UsedSideFiles(of: store.path)
         reporter.report(problem.map { .trackingFailed($0) } ?? .trackingComplete)
         // Whatever a migration makes of the schema, the tracking is yet to follow it.
         schemaVersion = isMigrating ? -1 : try version ?? source.schemaVersion()

@@ -198,7 +198,9 @@ extension HistoryError {
         case .SQLITE_CORRUPT:
             self.init(
                 .storeCorrupt, "The store \"\(path)\" is damaged: \(said).",
-                hint: "`PRAGMA integrity_check` tells more; restore a backup.", cause: error)
+                hint:
+                    "Check it by `PRAGMA integrity_check` on a new connection, and restore a backup only where that finds damage as well.",
+                cause: error)
         case .SQLITE_TOOBIG:
             self.init(
                 .storeCorrupt, "The store \"\(path)\" holds a value that is too large to be read: \(said).",
