@@ -1,4 +1,5 @@
 import DequeModule
+package import Glibc
 package import HistoryConfiguration
 package import Logging
 package import PersistentHistory
@@ -88,6 +89,12 @@ import ServiceLifecycle
     nonisolated var stopped: HookFailure { HookFailure(.cancelled, "\(title) is stopped.") }
 
     var isStopping: Bool { stopRequest.isSignaled }
+
+    /// Of the process that runs; nil while there is none.
+    package var processID: pid_t? {
+        guard case .running(let session) = stage else { return nil }
+        return session.child.processID
+    }
 
     // MARK: Life
 

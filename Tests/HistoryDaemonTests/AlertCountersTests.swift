@@ -35,10 +35,12 @@ import Testing
         var ends: [Int32] = [0, 0]
         try #require(pipe(&ends) == 0)
         let log = FileHandle(fileDescriptor: ends[0], closeOnDealloc: true)
-        let logger = Logger(label: "test") { [end = ends[1]] _ in
-            DaemonLogHandler.lines(LiveLogLevel(), to: end)
+        let writer = LineWriter(limit: 1 << 20, to: ends[1])
+        let logger = Logger(label: "test") { _ in
+            DaemonLogHandler.lines(LiveLogLevel(), to: writer, omitsEvents: false)
         }
         let counters = CounterKeeper.load(from: folder.path, logger: logger)
+        #expect(writer.flush(within: .seconds(60)))
         close(ends[1])
         return (counters, String(decoding: try log.readToEnd() ?? Data(), as: UTF8.self))
     }

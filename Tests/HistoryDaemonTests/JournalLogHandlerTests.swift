@@ -100,12 +100,14 @@ import Testing
         var ends: [Int32] = [0, 0]
         try #require(pipe(&ends) == 0)
         defer { close(ends[0]) }
-        let logger = Logger(label: "test") { [end = ends[1]] _ in
-            DaemonLogHandler.lines(LiveLogLevel(), to: end)
+        let writer = LineWriter(limit: 1 << 20, to: ends[1])
+        let logger = Logger(label: "test") { _ in
+            DaemonLogHandler.lines(LiveLogLevel(), to: writer, omitsEvents: false)
         }
         logger.notice("First.", metadata: ["store": "contacts"])
         logger.debug("Not shown.")
         logger.error("Second.")
+        #expect(writer.flush(within: .seconds(60)))
         close(ends[1])
         var buffer = [UInt8](repeating: 0, count: 200)
         let count = read(ends[0], &buffer, buffer.count)

@@ -1,4 +1,5 @@
 import Dispatch
+import Glibc
 import Logging
 import PersistentHistory
 import Synchronization
@@ -73,6 +74,32 @@ extension JournalEntry {
             fields.map { $0.contains("MESSAGE_ID=\(MessageCode.linesDropped.rawValue)") } == [
                 false, true, false, false,
             ])
+    }
+
+    /// The same on standard error: a pipe whose reader stands still.
+    @Test func aFullPipeDropsCountsAndTells() throws {
+        var ends: [Int32] = [0, 0]
+        try #require(pipe(&ends) == 0)
+        for end in ends { try #require(fcntl(end, F_SETFL, O_NONBLOCK) == 0) }
+        defer { for end in ends { close(end) } }
+        let filling = [UInt8](repeating: UInt8(ascii: "#"), count: 4096)
+        while write(ends[1], filling, filling.count) > 0 {}
+        let line = LogLine(level: .info, message: "line 0")
+        let writer = LineWriter(limit: 2 * line.size, to: ends[1])
+        for number in 0..<5 { writer.write(LogLine(level: .info, message: "line \(number)")) }
+        #expect(!writer.flush(within: .nanoseconds(0)))
+        var buffer = [UInt8](repeating: 0, count: 1 << 20)
+        #expect(read(ends[0], &buffer, buffer.count) > 0)
+        #expect(writer.flush(within: .seconds(60)))
+        let count = read(ends[0], &buffer, buffer.count)
+        #expect(
+            String(decoding: buffer.prefix(max(0, count)), as: UTF8.self) == """
+                info: line 0
+                warning: 3 log lines were dropped, because standard error did not take them in time. event=linesDropped
+                info: line 1
+
+                """)
+        #expect(writer.droppedInAll == 3)
     }
 
     /// Room that was used is free again.

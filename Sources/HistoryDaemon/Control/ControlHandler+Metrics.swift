@@ -14,7 +14,7 @@ extension ControlHandler {
         return MetricsReport(
             report: report, status: dependencies.status.read { $0 },
             hooks: await engine.catalog.hooks.map(\.fullName), startedAt: startedAt,
-            configuredAt: configuredAt.withLock { $0 }, droppedLines: JournalWriter.shared.droppedInAll,
+            configuredAt: configuredAt.withLock { $0 }, droppedLines: LogOutput.droppedLines,
             loopStalls: (try? HistoryLoop.shared().stalls) ?? (0, .zero), now: .now,
             historySizes: Dictionary(sizes.compactMap { name, size in size.map { (name, $0) } }) { $1 },
             size: Self.size

@@ -50,18 +50,14 @@ struct DaemonLogHandler: LogHandler {
         }
     }
 
+    /// - Parameter omitsEvents: An event's name is for those who search a log, not for a reader at a terminal.
     static func lines(
-        _ level: LiveLogLevel, _ provider: Logger.MetadataProvider? = nil,
-        to descriptor: Int32 = STDERR_FILENO
+        _ level: LiveLogLevel, _ provider: Logger.MetadataProvider? = nil, to writer: LineWriter = .shared,
+        omitsEvents: Bool = isatty(STDERR_FILENO) == 1
     ) -> DaemonLogHandler {
-        // An event's name is for those who search a log, not for who reads along.
-        let isTerminal = isatty(descriptor) == 1
-        return DaemonLogHandler(level: level, metadataProvider: provider) { level, message, metadata in
-            let metadata = isTerminal ? metadata.filter { $0.key != "event" } : metadata
-            var line = LogText.line(level: level, message: message, metadata: metadata) + "\n"
-            // One write for a line, so that lines of several threads do not mix. There is nobody to
-            // tell when standard error itself cannot be written.
-            line.withUTF8 { _ = Glibc.write(descriptor, $0.baseAddress, $0.count) }
+        DaemonLogHandler(level: level, metadataProvider: provider) { level, message, metadata in
+            let metadata = omitsEvents ? metadata.filter { $0.key != "event" } : metadata
+            writer.write(LogLine(level: level, message: message, metadata: metadata))
         }
     }
 }

@@ -1,6 +1,7 @@
 import Glibc
 package import HistoryConfiguration
 package import Logging
+import PersistentHistory
 import Synchronization
 
 /// Where the log goes.
@@ -25,6 +26,16 @@ package enum LogOutput: Sendable, Hashable {
             inode: UInt64(status.st_ino))
     }
 
+    private static let inUse = Locked<LogOutput>(.standardError)
+
+    /// How many lines were dropped since the start, because the log did not take them.
+    static var droppedLines: Int {
+        switch inUse.withLock(\.self) {
+        case .journal: JournalWriter.shared.droppedInAll
+        case .standardError: LineWriter.shared.droppedInAll
+        }
+    }
+
     static func suitable(journalStream: String, device: UInt64, inode: UInt64) -> LogOutput {
         journalStream == "\(device):\(inode)" ? .journal : .standardError
     }
@@ -33,17 +44,18 @@ package enum LogOutput: Sendable, Hashable {
     ///
     /// - Parameter level: stays connected: a change of it is felt at once.
     package func bootstrap(level: LiveLogLevel, metadataProvider: Logger.MetadataProvider? = nil) {
+        Self.inUse.withLock { $0 = self }
         switch self {
         case .journal:
             LoggingSystem.bootstrap(
                 { _, provider in DaemonLogHandler.journal(level, provider) }, metadataProvider: metadataProvider
             )
-            // The last lines, mostly the reason for an exit, still wait then.
+            // The last records, mostly the reason for an exit, still wait then.
             atexit { JournalWriter.shared.flush() }
         case .standardError:
             LoggingSystem.bootstrap(
-                { _, provider in DaemonLogHandler.lines(level, provider) },
-                metadataProvider: metadataProvider)
+                { _, provider in DaemonLogHandler.lines(level, provider) }, metadataProvider: metadataProvider)
+            atexit { LineWriter.shared.flush() }
         }
     }
 }

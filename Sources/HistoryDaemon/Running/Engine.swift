@@ -100,7 +100,8 @@ actor Engine {
         let makings = await onPool { catalog.needed.map(PluginMaking.init) }
         for (plugin, making) in zip(catalog.needed, makings) {
             let old = plugins[plugin.name]
-            let isSame = old?.making == making
+            var isSame = old?.making == making
+            if let old, !isSame { isSame = old.making.isSame(as: making, besides: await old.writtenFiles()) }
             nextPlugins[plugin.name] = isSame ? old : begin(plugin, making)
             difference.plugins.add(plugin.name, isNew: old == nil, isSame: isSame)
         }

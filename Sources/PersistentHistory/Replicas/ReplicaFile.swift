@@ -12,6 +12,7 @@ struct ReplicaFile {
     let path: String
     let queue: DatabaseQueue
     private let file: FileID?
+    private let sideFiles: SideFileIDs
 
     struct Position: Equatable {
         let store: StoreID
@@ -71,6 +72,7 @@ struct ReplicaFile {
         }
         try sideFiles?.check()
         file = FileID(of: path)
+        self.sideFiles = SideFileIDs(beside: path)
     }
 
     /// For users that may only read. They cannot make a `-wal` and a `-shm`, so these stay when the last
@@ -112,8 +114,9 @@ struct ReplicaFile {
         }
     }
 
-    /// Whether the path still leads to this file: a file that was deleted could be written for ever.
-    var isThere: Bool { file != nil && FileID(of: path) == file }
+    /// Whether the path still leads to this file, and others find the same `-wal`: a file that was deleted could be
+    /// written for ever.
+    var isThere: Bool { file != nil && FileID(of: path) == file && !sideFiles.isOutdated(beside: path) }
 
     /// The bytes of the write-ahead log, which cannot be shortened while a reader is in it.
     var logSize: Int64 {

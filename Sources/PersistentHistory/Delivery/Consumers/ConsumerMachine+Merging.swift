@@ -41,6 +41,10 @@ extension ConsumerMachine {
                 return self.merge(dependencies)
             }
         }
+        if givenUp.contains(call.header, call.parameters) {
+            pending?.skip(hook, part)
+            return self.merge(dependencies)
+        }
         waitsFor = .merger(hook, call)
         return .merge(hook, call)
     }
@@ -53,7 +57,6 @@ extension ConsumerMachine {
         switch result {
         case .success(let answer):
             pending?.answer(hook, answer, to: call.part)
-            succeeded(call.header, call.parameters)
             hookSucceeded(hook.name, at: last)
             if let last = call.transactions.last {
                 var deliveries = Deliveries(last)
@@ -158,12 +161,6 @@ extension ConsumerMachine {
         failing = nil
     }
 
-    /// What an earlier run gave up before it was interrupted has been delivered after all.
-    mutating func succeeded(_ header: HookCallHeader, _ call: @autoclosure () -> [UInt8]) {
-        guard !givenUp.isEmpty, givenUp.remove(BinaryText(header.delivery)) != nil else { return }
-        effects.append(.dropDeadLetter(header, call: call()))
-    }
-
     /// Reports it, where the hook had failed.
     mutating func hookSucceeded(_ hook: String, at token: HistoryToken) {
         guard let failing, failing.hook == hook else { return }
@@ -190,6 +187,10 @@ extension ConsumerMachine {
             return .proceed
         }
         let call = ExpiredCall(expiry, hook: hook, store: consumer.store, consumer: consumer.author)
+        if givenUp.contains(call.header, call.parameters) {
+            notifiedOfExpiry.insert(hook.name)
+            return sendExpiry(expiry, dependencies)
+        }
         waitsFor = .expiry(hook, call)
         return .sendExpiry(hook, call)
     }
@@ -220,7 +221,6 @@ extension ConsumerMachine {
             }
         } else {
             hookSucceeded(hook.name, at: expiry.after)
-            succeeded(call.header, call.parameters)
         }
         notifiedOfExpiry.insert(hook.name)
         return sendExpiry(expiry, dependencies)

@@ -35,8 +35,6 @@ struct ConsumerMachine: Sendable {
         /// It had caught up until now, and cannot continue.
         case saveCaughtUpUntilNow
         case keep(DeadLetter)
-        /// A call that an earlier run gave up was made again, and has succeeded.
-        case dropDeadLetter(HookCallHeader, call: [UInt8])
         case removeExpiry
         case report(PipelineEvent)
     }
@@ -107,8 +105,8 @@ struct ConsumerMachine: Sendable {
     /// What follows the pending merge.
     var afterMerge = AfterMerge.proceed
     var failing: (hook: String, attempts: Int)?
-    /// Deliveries behind the cursor that an earlier run gave up: they are made again.
-    var givenUp: Set<BinaryText>
+    /// Calls behind the cursor that an earlier session gave up.
+    let givenUp: GivenUpCalls
     /// Whether it had everything before this pass.
     var wasCaughtUp = false
     var effects: [Effect] = []
@@ -132,7 +130,7 @@ struct ConsumerMachine: Sendable {
 
     init(
         _ consumer: Consumer, storeID: StoreID, cursor: Int64, fingerprint: String? = nil, batchEnd: Int64 = 0,
-        expiry: Expiry? = nil, givenUp: Set<BinaryText> = []
+        expiry: Expiry? = nil, givenUp: GivenUpCalls = GivenUpCalls()
     ) {
         self.consumer = consumer
         self.storeID = storeID

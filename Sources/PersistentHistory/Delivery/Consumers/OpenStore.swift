@@ -18,6 +18,7 @@ struct OpenStore: Sendable {
     /// Held as long as the store is open.
     private let lease: ConsumerLease
     let file: FileID?
+    let sideFiles: UsedSideFiles
     let beginnings: [Beginning]
     /// The version of the schema for which the tracking is right.
     let schemaVersion: Int64
@@ -32,8 +33,8 @@ struct OpenStore: Sendable {
         /// Where the batch ended that an earlier run may not have finished.
         let batchEnd: Int64
         let expiry: Expiry?
-        /// Deliveries behind the cursor that became dead letters.
-        let givenUp: Set<BinaryText>
+        /// Calls behind the cursor that became dead letters.
+        let givenUp: GivenUpCalls
     }
 
     /// How many seconds an opening waits for a lock: where writers are never still, a store is seldom free for
@@ -51,6 +52,10 @@ struct OpenStore: Sendable {
             && WriterProbe.isMigrating(store.path, isUsedInProcess: store.isUsedInProcess)
         let (problem, version) = try Self.bringTrackingUpToDate(
             store, reporter, timeout: Self.timeout, isMigrating: isMigrating)
+        // A connection of the program's own would share what it has open with the new one.
+        if store.isUsedInProcess, UsedSideFiles.areLost(of: store.path) {
+            throw HistoryError.sideFilesLost(of: store.path)
+        }
         do {
             source = try Self.source(of: store)
         } catch let error as HistoryError where error.code == .notTracked {
@@ -59,6 +64,7 @@ struct OpenStore: Sendable {
         // Not before: the number of a file that nobody has open may be given to the next one.
         file = FileID(of: store.path)
         storeID = source.storeID
+        sideFiles = UsedSideFiles(of: store.path)
         reporter.report(problem.map { .trackingFailed($0) } ?? .trackingComplete)
         // Whatever a migration makes of the schema, the tracking is yet to follow it.
         schemaVersion = isMigrating ? -1 : try version ?? source.schemaVersion()
@@ -165,7 +171,7 @@ struct OpenStore: Sendable {
             batchEnd: try state.cursors.batchEnd(of: consumer.author),
             expiry: try state.cursors.expiry(of: consumer.author, store: source.storeID),
             givenUp: deadLetters[consumer.author] == nil
-                ? [] : try state.deadLetters.deliveries(of: consumer.author, after: cursor))
+                ? GivenUpCalls() : try state.deadLetters.calls(of: consumer.author, after: cursor))
     }
 
     /// Where a consumer continues if its position no longer exists.

@@ -85,8 +85,11 @@ package struct StoreRunner: Sendable {
                 } else {
                     await stop.sleep(for: delay)
                 }
-                // What failed while it was open may have passed by now; damage does not.
-                if error.waitsForChange, !wasOpen || [.storeCorrupt, .storeTooNew].contains(error.code) {
+                // What failed while it was open may have passed by now, also damage: if a new connection finds it again, it is
+                // one. An older SQLite than the writer's does not.
+                if error.waitsForChange,
+                    !wasOpen || trouble.isLastingDamage || error.code == .storeTooNew
+                {
                     // Stopped, where it throws.
                     _ = try? await stop.cancelling { try await signals.next() }
                 }
@@ -173,6 +176,11 @@ private struct Trouble {
 
     private var failures = 0
     private var said: String?
+    /// How many times in a row the store was found to be damaged.
+    private var damages = 0
+
+    /// Whether a connection that was opened since has found damage as well.
+    var isLastingDamage: Bool { damages > 1 }
 
     /// Whether to report an error: the same one is reported once, and a lock, which is held now
     /// and then, when it lasts.
@@ -185,6 +193,7 @@ private struct Trouble {
     /// How long to wait at least: opening and closing a store makes an event as well.
     mutating func delay(_ error: HistoryError, wasOpen: Bool) -> Duration {
         failures += 1
+        damages = error.code == .storeCorrupt ? damages + 1 : 0
         let passesSoon = error.code == .storeBusy || error.waitsForChange && !wasOpen
         // Room on a disk comes without a sign.
         let longest: Duration = passesSoon ? .seconds(1) : error.isOfState ? .seconds(5) : Self.longestDelay

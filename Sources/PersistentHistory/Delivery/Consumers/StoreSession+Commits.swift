@@ -7,6 +7,7 @@ extension StoreSession {
         }
         if signal.contains(.overflowed) { opened.reporter.report(.watchOverflowed) }
         if isGone(signal) { return end() }
+        if hasLostSideFiles(signal) { return end(HistoryError.sideFilesLost(of: store.path)) }
         advance(rule, step)
     }
 
@@ -80,6 +81,14 @@ extension StoreSession {
         guard FileID(of: opened.store.path) != opened.file else { return false }
         opened.reporter.report(.storeReplaced)
         return true
+    }
+
+    /// Whether the connections use side files that others do not find any more.
+    private func hasLostSideFiles(_ signal: StoreSignal) -> Bool {
+        // A poll says it each time.
+        let isDoubted = signal.contains(.sideFilesInDoubt)
+        guard isDoubted || signal.contains(.overflowed) else { return false }
+        return opened.sideFiles.areLost(isEvident: isDoubted && !(signals?.arePolled ?? false))
     }
 
     /// - Returns: Whether there was something new; nil if a lock stood in the way.

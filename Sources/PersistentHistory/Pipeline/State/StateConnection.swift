@@ -11,7 +11,7 @@ final class StateConnection: Sendable {
     let isNew: Bool
     let clock: HistoryClock
     /// Nil while it is closed. It is used under the lock, so that it is not closed meanwhile.
-    private let opened: Locked<DatabaseQueue?>
+    private let opened: Locked<Opened?>
     private let file: FileID?
     /// Is notified when there is enough in the write-ahead log for `moveLogIntoDatabase`.
     let logHasGrown = WakeUpSignal()
@@ -23,6 +23,11 @@ final class StateConnection: Sendable {
     /// How long the store was served before this was opened, and when that was.
     private let servedBefore: Duration
     private let openedAt: Duration
+
+    private struct Opened {
+        let queue: DatabaseQueue
+        let sideFiles: SideFileIDs
+    }
 
     /// Opens a state database, or creates it where there is none.
     ///
@@ -49,7 +54,7 @@ final class StateConnection: Sendable {
                 return .milliseconds(
                     min(max(served ?? 0, Self.servedRange.lowerBound), Self.servedRange.upperBound))
             }
-            opened = Locked(queue)
+            opened = Locked(Opened(queue: queue, sideFiles: SideFileIDs(beside: path)))
         } catch let error as DatabaseError {
             throw HistoryError.state(path, error)
         }
@@ -89,9 +94,14 @@ final class StateConnection: Sendable {
         assertMayWait()
         do {
             return try opened.withLock { opened in
-                let queue = try opened ?? reopen()
+                // Somebody removed the log. To close the connection moves what is in it into the database.
+                if let lost = opened, lost.sideFiles.isOutdated(beside: path) {
+                    opened = nil
+                    try lost.queue.end()
+                }
+                let queue = try opened?.queue ?? reopen()
                 defer {
-                    opened = queue
+                    if opened == nil { opened = Opened(queue: queue, sideFiles: SideFileIDs(beside: path)) }
                     countAccess()
                 }
                 return try queue.writeWithoutTransaction(body)
@@ -213,7 +223,7 @@ final class StateConnection: Sendable {
         try opened.withLock { opened in
             let ended = opened
             opened = nil
-            try ended?.end()
+            try ended?.queue.end()
         }
     }
 }

@@ -20,6 +20,8 @@ final class PathFollower: Sendable {
         /// The path may lead elsewhere.
         static let follow = Work(rawValue: 4)
         static let overflowed = Work(rawValue: 8)
+        /// The `-wal` or the `-shm` lost its name.
+        static let doubtSideFiles = Work(rawValue: 16)
     }
 
     /// Which threads follow paths; in tests it is the one that asks.
@@ -73,6 +75,9 @@ final class PathFollower: Sendable {
         if event.has(IN_MODIFY) { return .signal }
         return state.withLock { state in
             let placement = state.placement
+            if placement.isLossOfSideFile(event) { return [.signal, .doubtSideFiles] }
+            // SQLite makes it when a store is opened, which changes nothing.
+            if placement.isIndex(event) { return [] }
             if placement.isSideFile(event), !event.has(IN_ATTRIB) {
                 // Most important in a rollback journal's mode, where it is the end of each commit.
                 return event.has(IN_DELETE) ? .signal : [.signal, .placeSideFiles]
@@ -88,8 +93,8 @@ final class PathFollower: Sendable {
 
     /// Does what events ask for: at once where that is to signal a commit, else on a thread that may wait.
     func heed(_ work: Work) {
-        if work == .signal {
-            if state.withLock({ $0.placement.store != nil }) { signals?.post(.changed) }
+        if work.subtracting(.doubtSideFiles) == .signal {
+            if state.withLock({ $0.placement.store != nil }) { signals?.post(work.atOnce) }
             return
         }
         let starts = state.withLock { state in
@@ -179,6 +184,7 @@ final class PathFollower: Sendable {
 
         var signal = StoreSignal.difference(from: before.file, to: after.file)
         if work.contains(.overflowed) { signal.insert(.overflowed) }
+        if work.contains(.doubtSideFiles) { signal.insert(.sideFilesInDoubt) }
         if after.file != nil, work.contains(.signal) || !after.files.isSubset(of: before.files) {
             signal.insert(.changed)
         }
@@ -240,5 +246,12 @@ final class PathFollower: Sendable {
             try table.place(path, for: key, .init(kind: .file))
         }
         return (placement, wishes)
+    }
+}
+
+extension PathFollower.Work {
+    /// What it means where no path has to be followed.
+    fileprivate var atOnce: StoreSignal {
+        contains(.doubtSideFiles) ? [.changed, .sideFilesInDoubt] : .changed
     }
 }

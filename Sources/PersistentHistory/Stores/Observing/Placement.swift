@@ -1,3 +1,5 @@
+internal import Glibc
+
 /// The watches of one store.
 struct Placement: Sendable {
     /// The store's file, where there is one.
@@ -22,6 +24,16 @@ struct Placement: Sendable {
     func isSideFile(_ event: InotifyEvent) -> Bool {
         guard let store, event.watch == store.folder else { return false }
         return event.name == store.name + "-wal" || event.name == store.name + "-journal"
+    }
+
+    /// Whether the `-wal` or the `-shm` has lost its name.
+    func isLossOfSideFile(_ event: InotifyEvent) -> Bool {
+        guard let store, event.watch == store.folder, event.has(IN_DELETE | IN_MOVED_FROM) else { return false }
+        return event.name == store.name + "-wal" || event.name == store.name + "-shm"
+    }
+
+    func isIndex(_ event: InotifyEvent) -> Bool {
+        event.watch == store?.folder && event.name == store.map { $0.name + "-shm" }
     }
 
     func withSideFiles(
@@ -52,7 +64,8 @@ extension PathTrail {
         for lookup in lookups {
             let name = lookup.name
             switch lookup.found {
-            case .file: want(.names, [name, name + "-wal", name + "-journal"], of: lookup.folder)
+            case .file:
+                want(.names, [name, name + "-wal", name + "-shm", name + "-journal"], of: lookup.folder)
             case _ where store == nil: want(.absentName, [name], of: lookup.folder)
             default: want(.folder, [name], of: lookup.folder)
             }

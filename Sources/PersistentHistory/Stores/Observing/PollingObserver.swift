@@ -1,6 +1,6 @@
 /// Observes a store on a file system without inotify, by the clock.
 ///
-/// Each tick is a `changed` while the store is there: whether there is anything new is asked of SQLite,
+/// Each tick is a `changed` and a `sideFilesInDoubt` while the store is there: whether there is anything new is asked of SQLite,
 /// for times and sizes of files are no proof (a `-wal` is overwritten in place, a network file system
 /// caches both).
 package struct PollingObserver: Sendable {
@@ -27,7 +27,7 @@ package struct PollingObserver: Sendable {
         var known: FileID?
         while !Task.isCancelled {
             let found = FileID(of: path)
-            body(.difference(from: known, to: found).union(found == nil ? [] : .changed))
+            body(.difference(from: known, to: found).union(found == nil ? [] : [.changed, .sideFilesInDoubt]))
             known = found
             // The only thing that a sleep can throw is the cancellation.
             do { try await sleep(interval) } catch { return }

@@ -192,6 +192,9 @@ package final class StoreSignals: Sendable {
 
     deinit { state.withLock { $0.abandoned }?() }
 
+    /// Whether they come by the clock.
+    var arePolled: Bool { poll != nil }
+
     /// Sets what is called when these signals are let go of.
     func onAbandoned(_ action: @escaping @Sendable () -> Void) { state.withLock { $0.abandoned = action } }
 

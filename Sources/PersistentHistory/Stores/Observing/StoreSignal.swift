@@ -20,11 +20,13 @@ package struct StoreSignal: OptionSet, Sendable, Hashable, CustomStringConvertib
     package static let disappeared = StoreSignal(rawValue: 8)
     /// The kernel dropped events, for this store perhaps any of the above: look at everything.
     package static let overflowed = StoreSignal(rawValue: 16)
+    /// The `-wal` or the `-shm` was removed or moved away, or that may be so and nobody would report it.
+    package static let sideFilesInDoubt = StoreSignal(rawValue: 32)
 
     package var description: String {
         let names: [(StoreSignal, String)] = [
             (.changed, "changed"), (.appeared, "appeared"), (.replaced, "replaced"),
-            (.disappeared, "disappeared"), (.overflowed, "overflowed"),
+            (.disappeared, "disappeared"), (.overflowed, "overflowed"), (.sideFilesInDoubt, "sideFilesInDoubt"),
         ]
         return "[" + names.filter { contains($0.0) }.map(\.1).joined(separator: ", ") + "]"
     }

@@ -1,0 +1,61 @@
+import Glibc
+import Logging
+import PersistentHistory
+
+/// Hands lines to standard error, or another descriptor, without blocking the caller: a pipe that nobody reads is full
+/// soon, and a terminal may be stopped (^S).
+typealias LineWriter = LogWriter<LogLine>
+
+/// A line of a log that has no fields.
+struct LogLine: LogRecord {
+    /// With its line break.
+    let bytes: [UInt8]
+
+    init(level: Logger.Level, message: String, metadata: Logger.Metadata = [:]) {
+        bytes = Array((LogText.line(level: level, message: message, metadata: metadata) + "\n").utf8)
+    }
+
+    var size: Int { bytes.count }
+
+    static func dropped(_ count: Int) -> LogLine {
+        let event = MessageCode.linesDropped
+        return LogLine(
+            level: event.level,
+            message: "\(count) log lines were dropped, because standard error did not take them in time.",
+            metadata: ["event": .string(event.rawValue)])
+    }
+}
+
+extension LogWriter<LogLine> {
+    /// A generic type cannot store it.
+    static var shared: LineWriter { sharedWriter }
+
+    convenience init(limit: Int, to descriptor: Int32) {
+        self.init(limit: limit) { Self.send($0.bytes, to: descriptor) }
+    }
+
+    /// One write for a line where the descriptor takes it whole, so that lines of several processes do not mix.
+    ///
+    /// - Returns: Whether all of it was written. There is nobody to notify where standard error itself fails.
+    private static func send(_ line: [UInt8], to descriptor: Int32) -> Bool {
+        line.withUnsafeBytes { buffer in
+            var rest = buffer[...]
+            while !rest.isEmpty {
+                let count = Glibc.write(
+                    descriptor, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+                if count > 0 {
+                    rest = rest.dropFirst(count)
+                } else if count < 0, errno == EAGAIN {
+                    // Who started this process left it so. The descriptor is shared: it stays so.
+                    var file = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                    poll(&file, 1, -1)
+                } else if count == 0 || errno != EINTR {
+                    return false
+                }
+            }
+            return true
+        }
+    }
+}
+
+private let sharedWriter = LineWriter(limit: 4 << 20, to: STDERR_FILENO)

@@ -1,0 +1,73 @@
+internal import Glibc
+
+/// The files that this process has open, and the locks that it has on them: proc_pid_fd(5), proc_pid_fdinfo(5).
+///
+/// It takes a moment for each open file, so it is asked where something seems to be wrong.
+package enum OpenFiles {
+    /// Whether one of the open files is as asked; nil without `/proc`.
+    static func contains(where isWanted: (_ descriptor: Int32, _ status: stat) -> Bool) -> Bool? {
+        guard let folder = opendir("/proc/self/fd") else { return nil }
+        defer { closedir(folder) }
+        while let entry = readdir(folder) {
+            var status = stat()
+            guard let descriptor = Int32(name(of: entry)), fstat(descriptor, &status) == 0 else { continue }
+            if isWanted(descriptor, status) { return true }
+        }
+        return false
+    }
+
+    /// The files that a process has open to write, each as its device and inode; none if it is not shown.
+    package static func written(by process: pid_t) -> Set<[UInt64]> {
+        guard let folder = opendir("/proc/\(process)/fd") else { return [] }
+        defer { closedir(folder) }
+        var files: Set<[UInt64]> = []
+        while let entry = readdir(folder) {
+            let name = name(of: entry)
+            guard let file = FileID(of: "/proc/\(process)/fd/\(name)"),
+                let info = (try? AtomicFile.read("/proc/\(process)/fdinfo/\(name)")) ?? nil,
+                let flags = info.split(separator: UInt8(ascii: "\n")).first(where: {
+                    $0.starts(with: "flags:".utf8)
+                }),
+                let number = Int32(
+                    String(decoding: flags.dropFirst(6), as: UTF8.self).drop { $0 == "\t" }, radix: 8),
+                number & O_ACCMODE != O_RDONLY
+            else { continue }
+            files.insert([file.device, file.inode])
+        }
+        return files
+    }
+
+    /// The name of an entry of a folder.
+    static func name(of entry: UnsafeMutablePointer<dirent>) -> String {
+        withUnsafePointer(to: &entry.pointee.d_name) {
+            $0.withMemoryRebound(to: CChar.self, capacity: Int(NAME_MAX) + 1) { String(cString: $0) }
+        }
+    }
+
+    /// Whether this process has a lock on a file that ends when it closes any descriptor of it (fcntl(2)): all of SQLite's
+    /// are. Nil without `/proc`.
+    static func hasProcessLock(on file: FileID) -> Bool? {
+        contains { FileID($1) == file && hasProcessLock(by: $0) }
+    }
+
+    /// The same of a lock that was taken by one descriptor.
+    static func hasProcessLock(by descriptor: Int32) -> Bool {
+        guard let info = (try? AtomicFile.read("/proc/self/fdinfo/\(descriptor)")) ?? nil else { return false }
+        // "lock:	1: POSIX  ADVISORY  READ 4711 08:01:131 128 128". Those of an open file description are of another kind.
+        return info.split(separator: UInt8(ascii: "\n")).contains { line in
+            line.starts(with: "lock:".utf8)
+                && line.split(separator: UInt8(ascii: " ")).contains { $0.elementsEqual("POSIX".utf8) }
+        }
+    }
+
+    /// Where a descriptor leads: a file without a name ends with " (deleted)".
+    static func path(of descriptor: Int32) -> String? {
+        let text = withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(PATH_MAX) + 16) {
+            buffer -> [UInt8] in
+            let count =
+                buffer.baseAddress.map { readlink("/proc/self/fd/\(descriptor)", $0, buffer.count) } ?? -1
+            return buffer.prefix(max(0, count)).map { UInt8(bitPattern: $0) }
+        }
+        return text.isEmpty ? nil : String(decoding: text, as: UTF8.self)
+    }
+}

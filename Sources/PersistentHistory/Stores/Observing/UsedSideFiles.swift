@@ -1,0 +1,78 @@
+internal import Glibc
+
+/// Which files lie beside a database as its `-wal` and its `-shm`.
+///
+/// Neither can go while a connection has them open, unless somebody removes them by hand. Then that connection goes on with
+/// files that have no name, the next program makes new ones, and neither sees what the other commits.
+struct SideFileIDs: Equatable, Sendable {
+    let wal: FileID?
+    let shm: FileID?
+
+    init(beside path: String) { (wal, shm) = (FileID(of: path + "-wal"), FileID(of: path + "-shm")) }
+
+    var all: [FileID] { [wal, shm].compactMap(\.self) }
+
+    /// Whether others lie beside the database now.
+    func isOutdated(beside path: String) -> Bool { !all.isEmpty && SideFileIDs(beside: path) != self }
+}
+
+/// The side files of a store that connections of this process may have open.
+final class UsedSideFiles: Sendable {
+    /// The store's own path, without links: SQLite's files are beside it. Nil where there is none.
+    private let path: String?
+    private let known: Locked<SideFileIDs?>
+
+    init(of storePath: String) {
+        path = StorePath.withoutLinks(storePath)
+        known = Locked(path.map { SideFileIDs(beside: $0) })
+    }
+
+    /// Whether a connection of this process uses side files that others do not find any more.
+    ///
+    /// - Parameter isEvident: Whether one is known to have been removed. Else it is first compared which files lie there.
+    func areLost(isEvident: Bool) -> Bool {
+        guard let path else { return false }
+        let now = SideFileIDs(beside: path)
+        let before = known.withLock { known in
+            defer { known = now }
+            return known
+        }
+        guard isEvident || before != now else { return false }
+        return Self.areOpen(
+            path, wal: before?.wal == now.wal ? nil : before?.wal,
+            shm: before?.shm == now.shm ? nil : before?.shm)
+    }
+
+    /// Whether this process has side files of a store open that were removed.
+    static func areLost(of storePath: String) -> Bool {
+        StorePath.withoutLinks(storePath).map { areOpen($0, wal: nil, shm: nil) } ?? false
+    }
+
+    /// Whether a connection has side files of a store open that have no name any more, or had to give it up.
+    ///
+    /// - Parameters:
+    ///   - wal: A file that was the `-wal`, and is not any more.
+    ///   - shm: The same of the `-shm`.
+    private static func areOpen(_ path: String, wal: FileID?, shm: FileID?) -> Bool {
+        OpenFiles.contains { descriptor, status in
+            let (file, isNameless) = (FileID(status), status.st_nlink == 0)
+            guard isNameless || file == wal || file == shm else { return false }
+            let name = isNameless ? OpenFiles.path(of: descriptor) : nil
+            if file == wal || name == path + "-wal (deleted)" { return true }
+            // A probe has the `-shm` open as well, but SQLite has a lock on it.
+            guard file == shm || name == path + "-shm (deleted)" else { return false }
+            return OpenFiles.hasProcessLock(by: descriptor)
+        } ?? (wal != nil || shm != nil)
+    }
+}
+
+extension HistoryError {
+    static func sideFilesLost(of path: String) -> HistoryError {
+        HistoryError(
+            .storeInterrupted,
+            "The -wal or the -shm of the store \"\(path)\" was removed by another process while the store was in use.",
+            hint:
+                "The store is opened again. Only SQLite may remove these files: what was in the -wal alone is lost."
+        )
+    }
+}
