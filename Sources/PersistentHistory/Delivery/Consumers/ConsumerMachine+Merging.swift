@@ -94,7 +94,7 @@ extension ConsumerMachine {
         let author = consumer.author
         let attempt = failing.map { $0.hook == hook.name ? $0.attempts + 1 : 1 } ?? 1
         failing = (hook.name, attempt)
-        let decision = hook.policy.decision(afterFailedAttempt: attempt)
+        let decision = hook.policy.decision(afterFailedAttempt: attempt, advice: failure.advice)
         switch decision {
         case .retry(let delay):
             report(
