@@ -109,7 +109,7 @@ struct CoprocessProtocol: Sendable {
             let given = answer.id.map { "with the id \($0)" } ?? "without an id"
             var text = "answered \(given) where \(oldest.id) was due"
             switch answer.outcome {
-            case .refused(let message), .methodUnknown(let message): text += " (\"\(message.excerpt)\")"
+            case .refused(let message, _), .methodUnknown(let message): text += " (\"\(message.excerpt)\")"
             default: break
             }
             return .nonsense(text)

@@ -130,6 +130,9 @@ final class ErrorTail: Sendable {
         }
     }
 
+    /// Nil where there is none.
+    var last: String? { lines.withLock { $0.last } }
+
     /// On one line; nil where there is none.
     var text: String? {
         let lines = lines.withLock { $0 }

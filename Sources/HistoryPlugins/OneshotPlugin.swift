@@ -59,7 +59,7 @@ package final class OneshotPlugin: HookEndpoint {
     private enum Part: Sendable {
         case process
         case output(Output)
-        case errors(String?)
+        case errors(ErrorTail)
         case timeout
         case other
     }
@@ -94,9 +94,14 @@ package final class OneshotPlugin: HookEndpoint {
             throw HookFailure(
                 .badAnswer, "Hook \"\(header.hook)\" printed more than \(limit) bytes, and was killed.")
         }
-        let reason = result.lastError.map { ": \($0.excerptAsSentence)" } ?? "."
+        let reason = result.lastErrors.text.map { ": \($0.excerptAsSentence)" } ?? "."
         switch status {
         case .exited(0): return result.output.bytes
+        case .exited(let code) where OneshotStatus(rawValue: code) != nil:
+            throw HookFailure(
+                .refused,
+                "Hook \"\(header.hook)\" \(status)\(result.lastErrors.last.map { ": \($0.excerptAsSentence)" } ?? ".")",
+                advice: OneshotStatus(rawValue: code)?.advice)
         case .exited: throw HookFailure(.refused, "Hook \"\(header.hook)\" \(status)\(reason)")
         case .signaled: throw HookFailure(.died, "Hook \"\(header.hook)\" \(status)\(reason)")
         }
@@ -108,7 +113,7 @@ package final class OneshotPlugin: HookEndpoint {
 
     private struct Attendance: Sendable {
         var output = Output()
-        var lastError: String?
+        var lastErrors = ErrorTail()
         var isTimedOut = false
     }
 
@@ -127,7 +132,11 @@ package final class OneshotPlugin: HookEndpoint {
                 if output.isOverLimit && limit > 0 { child.signalGroup(SIGKILL) }
                 return .output(output)
             }
-            group.addTask { .errors(await ErrorLog(logger).follow(child.errors)) }
+            group.addTask {
+                let tail = ErrorTail()
+                await ErrorLog(logger, tail: tail).follow(child.errors)
+                return .errors(tail)
+            }
             group.addTask {
                 do throws(SystemError) {
                     _ = try await child.input.write(request)
@@ -155,7 +164,7 @@ package final class OneshotPlugin: HookEndpoint {
                     attendance.output = output
                     awaited -= 1
                 case .errors(let last):
-                    attendance.lastError = last
+                    attendance.lastErrors = last
                     awaited -= 1
                 case .timeout: attendance.isTimedOut = true
                 case .other: break

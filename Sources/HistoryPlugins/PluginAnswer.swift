@@ -12,8 +12,8 @@ struct PluginAnswer: Sendable, Hashable {
         case verdict(String, reject: [String])
         /// Any other JSON: an observer may say what it likes.
         case other
-        /// A JSON-RPC error's message.
-        case refused(String)
+        /// A JSON-RPC error's message, and what its `data` says about trying again.
+        case refused(String, HookFailure.Advice? = nil)
         /// The message of the JSON-RPC error -32601, "method not found".
         case methodUnknown(String)
 
@@ -49,7 +49,9 @@ struct PluginAnswer: Sendable, Hashable {
             let code = failure["code"]?.number?.double
             let number = code.map { Int64(exactly: $0).map { "\($0)" } ?? "\($0)" }
             let message = failure["message"]?.text ?? "error \(number ?? "without a message")"
-            outcome = code == -32601 ? .methodUnknown(message) : .refused(message)
+            outcome =
+                code == -32601
+                ? .methodUnknown(message) : .refused(message, failure["data"].flatMap(HookFailure.Advice.init))
         } else if let result = response["result"] {
             outcome = Outcome(result)
         } else {
@@ -166,6 +168,29 @@ extension String {
     }
 }
 
+// MARK: - Failures
+
+extension HookFailure.Advice {
+    /// Reads the `data` of a JSON-RPC error; nil where it says nothing of trying again that could be meant.
+    init?(_ data: JSONValue) {
+        guard let members = data.object else { return nil }
+        if members["permanent"]?.bool == true {
+            self = .permanent
+        } else if let time = members["retryAfter"].flatMap(Self.time) {
+            self = .retryAfter(min(time, HookFailure.longestRetryAfter))
+        } else {
+            return nil
+        }
+    }
+
+    /// As durations are written in the configuration: seconds, or text with a unit.
+    private static func time(_ value: JSONValue) -> Duration? {
+        if let text = value.text { return Duration(configured: text) }
+        guard let seconds = value.number?.double, seconds >= 0, seconds.isFinite else { return nil }
+        return .milliseconds(Int64(min(seconds * 1000, 1e12)))
+    }
+}
+
 // MARK: - Contexts
 
 extension ContextAnswer {
@@ -182,7 +207,7 @@ extension ContextAnswer {
         throws(HookFailure) -> Result
     {
         switch (outcome, call.request) {
-        case (.refused(let message), _):
+        case (.refused(let message, _), _):
             throw HookFailure(
                 .refused, "\(title) answered to \(call.method) with an error: \(message.excerptAsSentence)")
         case (.methodUnknown, .checkpoint): return .checkpointUnknown

@@ -95,13 +95,19 @@ import PersistentHistory
         case (_, .context(let call, _)): contextResult = try ContextAnswer(outcome, to: call, from: plugin)
         // A plugin that does not know of expiry has nothing to start over.
         case (.methodUnknown, .hook(.expired, _)): break
-        case (.refused(let message), _), (.methodUnknown(let message), _):
-            throw HookFailure(.refused, "\(plugin.title) answered with an error: \(message.excerptAsSentence)")
+        case (.refused(let message, let advice), _):
+            throw refusal(message, advice)
+        case (.methodUnknown(let message), _): throw refusal(message)
         // Whatever an observer answers that is no error will do.
         case (_, .hook(.merge(let call), _)) where call.groups != nil: result = .goOn
         case (_, .hook(.merge(let call), _)): result = try MergeResult(outcome, from: call.header.hook)
         default: break
         }
+    }
+
+    private func refusal(_ message: String, _ advice: HookFailure.Advice? = nil) -> HookFailure {
+        HookFailure(
+            .refused, "\(plugin.title) answered with an error: \(message.excerptAsSentence)", advice: advice)
     }
 
     func end(_ failure: HookFailure?) {

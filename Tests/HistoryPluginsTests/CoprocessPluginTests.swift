@@ -215,6 +215,24 @@ func isGone(_ process: pid_t) -> Bool {
         }
     }
 
+    /// In calls of each kind.
+    @Test func anErrorMayAdvise() async throws {
+        let scripts = try Scripts()
+        let command = try scripts.python(
+            """
+            for r in requests():
+                data = {"retryAfter": "20s"} if r["method"] == "observe" else {"permanent": True}
+                error = {"code": 1, "message": "no", "data": data}
+                print(json.dumps({"jsonrpc": "2.0", "id": r["id"], "error": error}), flush=True)
+            """)
+        try await withCoprocess(command) { plugin in
+            #expect(await plugin.observe(Calls.observes(3)).failure?.advice == .retryAfter(.seconds(20)))
+            await #expect { try await plugin.merge(Calls.merge) } throws: {
+                ($0 as? HookFailure)?.advice == .permanent
+            }
+        }
+    }
+
     /// Refuses the second call, once or for good.
     private static let refusing = """
         times = int(sys.argv[1])

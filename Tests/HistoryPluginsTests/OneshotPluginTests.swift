@@ -63,6 +63,28 @@ import Testing
         #expect(outcome.failure?.message.contains(message) == true, "\(outcome.failure?.message ?? "none")")
     }
 
+    /// The last line is the reason.
+    @Test(
+        arguments: [
+            (
+                "echo one >&2; echo two >&2; exit 75", "Hook \"test/hook\" ended with status 75: two.",
+                .retryAfter(nil)
+            ),
+            (
+                "echo no such person >&2; exit 65", "Hook \"test/hook\" ended with status 65: no such person.",
+                .permanent
+            ),
+            ("exit 65", "Hook \"test/hook\" ended with status 65.", .permanent),
+            ("echo one >&2; echo two >&2; exit 1", "Hook \"test/hook\" ended with status 1: one / two.", nil),
+        ] as [(String, String, HookFailure.Advice?)])
+    func statusesThatAdvise(_ script: String, _ message: String, _ advice: HookFailure.Advice?) async throws {
+        let scripts = try Scripts()
+        let plugin = oneshot(try scripts.sh("cat >/dev/null; " + script))
+        let failure = HookFailure(.refused, message, advice: advice)
+        #expect(await plugin.observe([Calls.observe(1)]).failure == failure)
+        await #expect(throws: failure) { try await plugin.merge(Calls.merge) }
+    }
+
     /// What is odd, but well: only the status counts.
     @Test(arguments: [
         "exit 0", "exec <&-; exit 0", "exec >&- 2>&-; exit 0", "sleep 1000 & exit 0",

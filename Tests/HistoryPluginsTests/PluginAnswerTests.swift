@@ -55,6 +55,28 @@ import Testing
             Self.read(#"{"id":null,"error":{"message":"parse error"}}"#)?.outcome == .refused("parse error"))
     }
 
+    /// What cannot be meant is ignored: the call has failed all the same.
+    @Test(
+        arguments: [
+            (#"{"retryAfter":"20s"}"#, .retryAfter(.seconds(20))),
+            (#"{"retryAfter":"500ms","other":1}"#, .retryAfter(.milliseconds(500))),
+            (#"{"retryAfter":1.5}"#, .retryAfter(.milliseconds(1500))),
+            (#"{"retryAfter":0}"#, .retryAfter(.zero)),
+            (#"{"retryAfter":"30"}"#, .retryAfter(.seconds(30))),
+            (#"{"retryAfter":"36500d"}"#, .retryAfter(.seconds(86_400))),
+            (#"{"retryAfter":1e300}"#, .retryAfter(.seconds(86_400))),
+            (#"{"permanent":true}"#, .permanent), (#"{"permanent":true,"retryAfter":"20s"}"#, .permanent),
+            (#"{"permanent":false,"retryAfter":"20s"}"#, .retryAfter(.seconds(20))),
+            (#"{"permanent":false}"#, nil), (#"{"permanent":"yes"}"#, nil), (#"{"permanent":1}"#, nil),
+            (#"{"retryAfter":"soon"}"#, nil), (#"{"retryAfter":"-1s"}"#, nil), (#"{"retryAfter":-1}"#, nil),
+            (#"{"retryAfter":[20]}"#, nil), (#"{"retryAfter":null}"#, nil), ("{}", nil), ("[]", nil),
+            ("null", nil), (#""permanent""#, nil), ("true", nil),
+        ] as [(String, HookFailure.Advice?)])
+    func adviceOfErrors(_ data: String, _ advice: HookFailure.Advice?) {
+        let line = #"{"id":1,"error":{"code":1,"message":"no","data":\#(data)}}"#
+        #expect(Self.read(line)?.outcome == .refused("no", advice))
+    }
+
     @Test(arguments: [
         "", "x", "null", "[]", "{}", #"{"id":1}"#, #"{"id":"1","result":null}"#, #"{"id":1,"result":null"#,
         #"{"id":1,"result":nul}"#, #"{"id":1,"result":tru}"#, #"{"id":1,"result":truee}"#,

@@ -71,7 +71,8 @@ final class ClosureHook: HookEndpoint {
         } catch {
             // What a closure throws while the tracker stops is no failure of its own.
             throw HookFailure(
-                Task.isCancelled ? .cancelled : .refused, "Hook \"\(header.hook)\" threw an error: \(error)")
+                Task.isCancelled ? .cancelled : .refused, "Hook \"\(header.hook)\" threw an error: \(error)",
+                advice: (error as? HookFailure)?.advice)
         }
         throw HookFailure(.timedOut, "Hook \"\(header.hook)\" did not return within \(timeout ?? .zero).")
     }
@@ -135,7 +136,8 @@ public struct MergeHookInput: Sendable {
 public typealias MergeHookResult = MergeResult
 
 /// Called once for each transaction, entity and operation, with all its changes (a group of more
-/// than 10,000 comes in parts). If it throws, the call has failed and is repeated.
+/// than 10,000 comes in parts). If it throws, the call has failed and is repeated: as the policy says, or as the
+/// error does, where that is ``HookFailure/retryAfter(_:_:)`` or ``HookFailure/permanent(_:)``.
 public typealias HookCallback = @Sendable ([HookContext]) async throws -> Void
 
 /// Called once for each fetched batch. If it throws, the call has failed and is repeated.

@@ -17,7 +17,7 @@ from .orm import declare_django, declare_sqlalchemy
 
 if TYPE_CHECKING:
     from .feed import Expired, Feed, FeedItem, ObjectID, Refused, Transaction, find_socket
-    from .plugin import Call, Change, Context, Plugin, Reject
+    from .plugin import Call, Change, Context, Permanent, Plugin, Reject, RetryAfter
 
 __all__ = [
     "Author",
@@ -29,9 +29,11 @@ __all__ = [
     "Feed",
     "FeedItem",
     "ObjectID",
+    "Permanent",
     "Plugin",
     "Refused",
     "Reject",
+    "RetryAfter",
     "Transaction",
     "connect",
     "declare",

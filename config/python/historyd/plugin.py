@@ -11,13 +11,15 @@
         plugin.run()
 
 `run` serves both modes: a coprocess answers call after call, a oneshot plugin answers one. What the functions print goes
-to the daemon's log. An exception fails the call, which the daemon repeats.
+to the daemon's log. An exception fails the call, which the daemon repeats: as the manifest says, or as `RetryAfter` or
+`Permanent` does.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import sys
 import traceback
@@ -121,6 +123,28 @@ class Context(Protocol):
         """Reads all entities from the store, and saves `call.members["through"]` as its token."""
 
 
+class RetryAfter(Exception):
+    """The call may succeed after some seconds: the daemon makes it again then. A oneshot plugin cannot name a time, and
+    is called again after the longest delay of its manifest."""
+
+    def __init__(self, seconds: float, reason: str = "It is too early.") -> None:
+        if not (math.isfinite(seconds) and seconds >= 0):
+            raise ValueError(f"RetryAfter needs a number of seconds, not {seconds!r}.")
+        super().__init__(reason)
+        self.seconds = seconds
+
+
+class Permanent(Exception):
+    """The call will never succeed: what the manifest's "onFailure" says happens at once."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+
+
+#: Exit statuses of a oneshot plugin that mean the same (sysexits.h).
+_DATA_ERROR, _TEMPORARY_FAILURE = 65, 75
+
+
 class UnknownMethod(Exception):
     """There is no function for this call."""
 
@@ -197,6 +221,11 @@ class Plugin:
             if method != "expired":
                 raise
             return
+        except (RetryAfter, Permanent) as error:
+            traceback.print_exc()
+            # The last line is the reason.
+            print(str(error).replace("\n", " "), file=sys.stderr, flush=True)
+            sys.exit(_DATA_ERROR if isinstance(error, Permanent) else _TEMPORARY_FAILURE)
         if method == "merge":
             answers.write(json.dumps(result).encode() + b"\n")
             answers.flush()
@@ -210,7 +239,12 @@ class Plugin:
             return {**response, "error": {"code": -32601, "message": str(error)}}
         except Exception as error:
             traceback.print_exc()
-            return {**response, "error": {"code": -32000, "message": f"{type(error).__name__}: {error}"}}
+            failure: dict[str, Any] = {"code": -32000, "message": f"{type(error).__name__}: {error}"}
+            if isinstance(error, RetryAfter):
+                failure["data"] = {"retryAfter": error.seconds}
+            elif isinstance(error, Permanent):
+                failure["data"] = {"permanent": True}
+            return {**response, "error": failure}
 
 
 def _transaction(found: dict[str, Any]) -> Transaction:

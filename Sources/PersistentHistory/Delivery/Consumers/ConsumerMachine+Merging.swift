@@ -123,7 +123,8 @@ extension ConsumerMachine {
         // A condition that does not fit its table is nobody's answer: no call is given up for it.
         let decision =
             failure.reason == .unfit
-            ? .hold(retryAfter: hook.policy.maximumDelay) : hook.policy.decision(afterFailedAttempt: attempt)
+            ? .hold(retryAfter: hook.policy.maximumDelay)
+            : hook.policy.decision(afterFailedAttempt: attempt, advice: failure.advice)
         switch decision {
         case .retry(let delay):
             report(

@@ -121,11 +121,14 @@ public struct HookFailure: Error, Sendable, Hashable, CustomStringConvertible {
     public let reason: Reason
     /// What failed, as human-readable text.
     public let message: String
+    /// What the hook says about trying again; nil where it says nothing.
+    public let advice: Advice?
 
     /// A failure with its reason and a human-readable message.
-    public init(_ reason: Reason, _ message: String) {
+    public init(_ reason: Reason, _ message: String, advice: Advice? = nil) {
         self.reason = reason
         self.message = message
+        self.advice = advice
     }
 
     public var description: String { message }

@@ -1,0 +1,44 @@
+/// What a hook that has failed says about trying again.
+extension HookFailure {
+    /// Whether and when a failed call is worth another attempt.
+    public enum Advice: Sendable, Hashable {
+        /// The call may succeed after this time, at most `longestRetryAfter`; nil leaves the time to the hook's
+        /// policy, which waits for its longest delay.
+        case retryAfter(Duration?)
+        /// The call will never succeed: what the policy does after the last attempt happens at once.
+        case permanent
+    }
+
+    /// A hook that asks for more time is tried again after this time: a day.
+    public static let longestRetryAfter: Duration = .seconds(86_400)
+
+    /// A failure that passes: the call is made again after a time. A hook's closure throws it.
+    ///
+    /// The attempt counts, so that a policy that skips does so after as many attempts as ever.
+    public static func retryAfter(_ time: Duration?, _ message: String) -> HookFailure {
+        HookFailure(.refused, message, advice: .retryAfter(time))
+    }
+
+    /// A failure that does not pass, whatever is tried. A hook's closure throws it.
+    public static func permanent(_ message: String) -> HookFailure {
+        HookFailure(.refused, message, advice: .permanent)
+    }
+}
+
+extension FailurePolicy {
+    /// What follows the `failed`th failed attempt (counted from 1).
+    package func decision(afterFailedAttempt failed: Int, advice: HookFailure.Advice?) -> Decision {
+        switch advice {
+        case nil: return decision(afterFailedAttempt: failed)
+        case .permanent: return decision(afterFailedAttempt: max(failed, attempts))
+        case .retryAfter(let time):
+            // Not sooner than without advice: a hook that asks for no pause is not called without one.
+            let delay = min(max(time ?? maximumDelay, initialDelay), HookFailure.longestRetryAfter)
+            return switch decision(afterFailedAttempt: failed) {
+            case .retry: .retry(after: delay)
+            case .hold: .hold(retryAfter: delay)
+            case .skip: .skip
+            }
+        }
+    }
+}
