@@ -161,14 +161,17 @@ extension Database {
 extension HistoryError {
     /// Runs a body and says what its SQLite errors mean for the store at a path.
     ///
-    /// - Parameter remedy: What to do about a damaged history.
+    /// - Parameters:
+    ///   - remedy: What to do about a damaged history.
+    ///   - check: What to do about a damaged file.
     static func translating<T>(
-        _ path: String, remedy: String = "Restore the store, or untrack and track it.", _ body: () throws -> T
+        _ path: String, remedy: String = "Restore the store, or untrack and track it.",
+        check: String = "`PRAGMA integrity_check` tells more; restore a backup.", _ body: () throws -> T
     ) throws -> T {
         do {
             return try body()
         } catch let error as DatabaseError {
-            throw HistoryError(error, path: path)
+            throw HistoryError(error, path: path, check: check)
         } catch let error as UnexpectedValue {
             throw damaged(path, error.message, remedy, error)
         } catch let error as RowDecodingError {
@@ -184,7 +187,10 @@ extension HistoryError {
             cause: cause)
     }
 
-    init(_ error: DatabaseError, path: String) {
+    init(
+        _ error: DatabaseError, path: String,
+        check: String = "`PRAGMA integrity_check` tells more; restore a backup."
+    ) {
         let said = error.message ?? "SQLite result \(error.extendedResultCode.rawValue)"
         switch error.resultCode {
         case _ where error.extendedResultCode.rawValue == HISTORY_IOERR_MAPPING_LOST:
@@ -198,7 +204,7 @@ extension HistoryError {
         case .SQLITE_CORRUPT:
             self.init(
                 .storeCorrupt, "The store \"\(path)\" is damaged: \(said).",
-                hint: "`PRAGMA integrity_check` tells more; restore a backup.", cause: error)
+                hint: check, cause: error)
         case .SQLITE_TOOBIG:
             self.init(
                 .storeCorrupt, "The store \"\(path)\" holds a value that is too large to be read: \(said).",
