@@ -1,5 +1,7 @@
 #include "CSQLiteHistory.h"
 
+#include <sqlite3.h>
+
 #include <stdint.h>
 #include <string.h>
 

@@ -78,18 +78,14 @@ extension Tracking {
         }
     }
 
-    /// The newest change is only emptied: its number must not be given again.
+    /// Changes are emptied: a number that is missing would be a gap, which is lost history to every reader, and the newest
+    /// number must not be given again. A cleanup deletes what is empty.
     private static func purge(_ names: Set<BinaryText>, _ catalog: EntityCatalog, _ db: Database) throws {
         for entity in catalog.shapes.values where names.contains(entity.name) {
-            let kinds = [entity.shape * 4, entity.shape * 4 + 3]
-            try db.execute(
-                sql:
-                    "DELETE FROM historyd_change WHERE kind BETWEEN ? AND ? AND id < (SELECT max(id) FROM historyd_change)",
-                arguments: StatementArguments(kinds))
             try db.execute(
                 sql:
                     "UPDATE historyd_change SET kind = 3, object = NULL, detail = NULL WHERE kind BETWEEN ? AND ?",
-                arguments: StatementArguments(kinds))
+                arguments: [entity.shape * 4, entity.shape * 4 + 3])
         }
     }
 }

@@ -15,9 +15,11 @@ enum StoreRecorder {
         try ["ATRANSACTION", "ACHANGE"].allSatisfy { try isTable(db, $0) }
     }
 
-    /// Whether Core Data writes a database, with or without a history.
+    /// Whether Core Data writes a database, with or without a history, also where tables are missing.
     static func isCoreData(_ db: Database) throws -> Bool {
-        try ["Z_METADATA", "Z_PRIMARYKEY"].allSatisfy { try isTable(db, $0) }
+        try ["Z_METADATA", "Z_PRIMARYKEY", "Z_MODELCACHE", "ATRANSACTION", "ACHANGE"].contains {
+            try isTable(db, $0)
+        }
     }
 
     /// Whether a name is that of a table: a view or a virtual table could do anything.
@@ -51,13 +53,21 @@ enum StoreRecorder {
         if source == .coreData { throw HistoryError.onlyRead(path) }
     }
 
-    /// Of a store that cannot be read as it is, by what its file alone says.
-    static func isCoreDataByItself(_ path: String) -> Bool {
-        (try? UntouchedConnection.peek(path) { db in try source(of: db) == .coreData }) ?? false
+    /// Who writes a store that cannot be read as it is, by what its file alone says; nil where that says nothing.
+    static func writer(ofFile path: String) -> Entity.Source? {
+        try? UntouchedConnection.peek(path) { db in
+            try RecordingFormat.isThere(db) ? .recorded : isCoreData(db) ? .coreData : nil
+        }
     }
 }
 
 extension HistoryError {
+    static func hasNoTables(_ path: String) -> HistoryError {
+        HistoryError(
+            .notTracked, "The store \"\(path)\" has no tables yet.",
+            hint: "Try again when its application has made them.")
+    }
+
     static func notTracked(_ path: String) -> HistoryError {
         HistoryError(
             .notTracked, "The store \"\(path)\" is not tracked.",

@@ -23,7 +23,7 @@ struct KnownEntities {
 
     /// The object's id under each name that the columns of its key have had.
     func objectIDs(_ url: ObjectIDURL) throws -> Set<ObjectID> {
-        guard url.store == store else {
+        guard url.store.isSame(as: store) else {
             throw HistoryError(
                 .tokenForeign, "The object belongs to the store \"\(url.store)\"; this store is \"\(store)\".",
                 hint: "Check from which store it was read.")

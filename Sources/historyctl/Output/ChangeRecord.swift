@@ -1,42 +1,87 @@
 import PersistentHistory
 
-/// A change as a line of comma-separated values (RFC 4180, with line feeds).
-enum ChangeRecord {
+/// Changes as lines of comma-separated values (RFC 4180, with line feeds).
+struct ChangeRecord: ~Copyable {
     static let titles =
         "token,timestamp,author,context,process,bundleID,operation,entity,objectID,objectIDURL,changedProperties,changedPropertiesUnknown,tombstone"
 
-    static func line(_ change: HistoryChange, _ transaction: HistoryTransaction) -> String {
-        let store = transaction.token.store
-        let unnamed = change.unnamedProperties ?? []
-        return line(
-            transaction.origin + [
-                change.operation.rawValue, change.entity.name,
-                json { HistoryJSON.write(change.objectID, to: &$0) },
-                HistoryJSON.objectIDURL(of: change.objectID, in: change.entity, store: store),
-                (change.changedProperties + unnamed).joined(separator: " "),
-                change.operation == .update ? String(change.unnamedProperties != nil) : "",
-                change.tombstone.map { tombstone in
-                    json { HistoryJSON.write(tombstone, isTyped: change.entity.source == .coreData, to: &$0) }
-                } ?? "",
-            ])
+    private(set) var bytes = ByteBuffer()
+    /// Where a member in JSON is made.
+    private var json = JSONBytes()
+    /// The fields of the transaction, which all its lines begin with.
+    private var origin: [UInt8] = []
+
+    var count: Int { bytes.count }
+
+    mutating func removeAll() { bytes.removeAll() }
+
+    mutating func begin(_ transaction: HistoryTransaction) {
+        var fields = ByteBuffer()
+        for field in transaction.origin {
+            Self.append(field, to: &fields)
+            fields.append(UInt8(ascii: ","))
+        }
+        origin = fields.array
     }
 
-    static func line(recreated entity: String, _ transaction: HistoryTransaction) -> String {
-        line(transaction.origin + ["recreated", entity, "", "", "", "", ""])
+    mutating func write(_ change: HistoryChange, of store: StoreID) {
+        bytes.append(origin)
+        field(change.operation.rawValue)
+        field(change.entity.name)
+        field { HistoryJSON.write(change.objectID, to: &$0) }
+        field(HistoryJSON.objectIDURL(of: change.objectID, in: change.entity, store: store))
+        let names = change.changedProperties + (change.unnamedProperties ?? [])
+        field(names.joined(separator: " "))
+        field(change.operation == .update ? String(change.unnamedProperties != nil) : "")
+        if let tombstone = change.tombstone {
+            field(isLast: true) {
+                HistoryJSON.write(tombstone, isTyped: change.entity.source == .coreData, to: &$0)
+            }
+        } else {
+            field("", isLast: true)
+        }
     }
 
-    private static func json(_ write: (inout JSONBytes) -> Void) -> String {
-        var json = JSONBytes()
+    /// A line without an entity is of a transaction without changes.
+    mutating func write(recreated entity: String) { write(operation: "recreated", entity) }
+    mutating func writeNoChange() { write(operation: "", "") }
+
+    private mutating func write(operation: String, _ entity: String) {
+        bytes.append(origin)
+        field(operation)
+        field(entity)
+        bytes.append(",,,,\n")
+    }
+
+    private mutating func field(_ text: String, isLast: Bool = false) {
+        Self.append(text, to: &bytes)
+        bytes.append(isLast ? "\n" : ",")
+    }
+
+    private mutating func field(isLast: Bool = false, _ write: (inout JSONBytes) -> Void) {
+        json.removeAll()
         write(&json)
-        return json.bytes.text
+        // It has quotes, always.
+        json.bytes.withBytes { Self.appendQuoted($0, to: &bytes) }
+        bytes.append(isLast ? "\n" : ",")
     }
 
-    private static func line(_ fields: [String]) -> String { fields.map(quoted).joined(separator: ",") }
+    private static func append(_ text: String, to bytes: inout ByteBuffer) {
+        var text = text
+        text.withUTF8 { utf8 in
+            let needsQuotes = utf8.contains { $0 == 0x22 || $0 == 0x2c || $0 == 0x0a || $0 == 0x0d }
+            if needsQuotes { appendQuoted(utf8, to: &bytes) } else { bytes.append(utf8) }
+        }
+    }
 
-    private static func quoted(_ field: String) -> String {
-        guard field.utf8.contains(where: { [0x22, 0x2c, 0x0a, 0x0d].contains($0) }) else { return field }
-        return "\"" + field.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"")
-            + "\""
+    private static func appendQuoted(_ text: UnsafeBufferPointer<UInt8>, to bytes: inout ByteBuffer) {
+        let quote = UInt8(ascii: "\"")
+        bytes.append(quote)
+        for byte in text {
+            if byte == quote { bytes.append(quote) }
+            bytes.append(byte)
+        }
+        bytes.append(quote)
     }
 }
 

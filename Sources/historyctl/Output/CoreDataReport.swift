@@ -9,7 +9,7 @@ struct CoreDataReport {
         for (title, value) in facts { try output.writeLine(title + "  " + value) }
         try output.writeLine("")
         var table = TextTable(["ENTITY", "PARENT", "CHANGES", "PROPERTY", "TYPE", "PRESERVED"])
-        for entity in description.entities { try table.write(rows(entity), to: &output) }
+        try table.write(description.entities.flatMap { rows($0) }, to: &output)
     }
 
     private var facts: [(String, String)] {

@@ -33,8 +33,8 @@ struct HistoryPages {
         guard !isAtEnd, remaining > 0 else { return nil }
         let batch =
             isReversed
-            ? try reader.reversedBatch(before: position, filter: filter)
-            : try reader.batch(after: position ?? 0, filter: filter)
+            ? try reader.reversedPage(before: position, filter: filter)
+            : try reader.page(after: position ?? 0, filter: filter)
         position = batch.end
         isAtEnd = batch.isLast || isOutside(batch.end)
         let wanted = batch.transactions.filter { !isOutside($0.token.number) }.prefix(remaining)

@@ -29,15 +29,20 @@ struct TextTable {
 
     private func line(_ cells: [String]) -> String {
         var line = ""
+        var blanks = 0
         for (cell, width) in zip(cells, widths) {
-            line += cell.padded(toWidth: width + 2)
+            if !cell.isEmpty {
+                line += String(repeating: " ", count: blanks) + cell
+                blanks = 0
+            }
+            blanks += max(0, width - cell.width) + 2
         }
-        while line.last == " " { line.removeLast() }
         return line
     }
 
     private func shown(_ cell: String) -> String {
-        let cell = cell.printable
+        // Nearly all are of characters that need nothing.
+        let cell = cell.utf8.allSatisfy { (0x20...0x7e).contains($0) } ? cell : cell.printable
         return limit.map { cell.cut(toWidth: $0) } ?? cell
     }
 }

@@ -1,74 +1,103 @@
 import PersistentHistory
 
-/// Writes transactions in the form that was asked for.
-struct TransactionWriter {
-    private enum Form {
-        case json
-        case csv
-        case table(TextTable)
-    }
-
-    private var form: Form
-    private let isOfCoreData: Bool
+/// Writes transactions in the form that was asked for. A large one is written part by part.
+struct TransactionWriter: ~Copyable {
+    private let format: HistoryFormat
+    private let reader: any HistoryReading
+    private let filter: HistoryFilter
+    private var json = JSONBytes(reservingCapacity: 2 * blockSize)
+    private var records = ChangeRecord()
+    private var table: TextTable
+    private var isOfCoreData: Bool { reader is CoreDataReader }
     /// About as much is written at once.
     private static let blockSize = 1 << 16
 
-    /// - Parameter isOfCoreData: Whether the store is one that Core Data writes, whose processes have names.
-    init(_ format: HistoryFormat, isOfCoreData: Bool) {
-        self.isOfCoreData = isOfCoreData
-        let bundle = isOfCoreData ? ["BUNDLE"] : []
-        form =
-            switch format {
-            case .json: .json
-            case .csv: .csv
-            case .table:
-                .table(
-                    TextTable(
-                        ["TOKEN", "TIME", "AUTHOR", "CONTEXT", "PROCESS"] + bundle + [
-                            "OPERATION", "ENTITY", "OBJECT", "CHANGED",
-                        ]))
-            }
+    /// - Parameter filter: Of the transactions that come, which changes are wanted.
+    init(_ format: HistoryFormat, _ reader: any HistoryReading, filter: HistoryFilter) {
+        self.format = format
+        self.reader = reader
+        self.filter = filter
+        let bundle = reader is CoreDataReader ? ["BUNDLE"] : []
+        table = TextTable(
+            ["TOKEN", "TIME", "AUTHOR", "CONTEXT", "PROCESS"] + bundle + [
+                "OPERATION", "ENTITY", "OBJECT", "CHANGED",
+            ])
     }
 
     /// Writes what stands above the first transaction.
     func begin(_ output: inout StandardOutput) throws {
-        if case .csv = form { try output.writeLine(ChangeRecord.titles) }
+        if format == .csv { try output.writeLine(ChangeRecord.titles) }
     }
 
     mutating func write(_ transactions: [HistoryTransaction], to output: inout StandardOutput) throws {
-        switch form {
+        // A table's columns are as wide as a page of it needs.
+        var rows: [[String]] = []
+        for transaction in transactions {
+            if transaction.isLarge {
+                try writeParts(of: transaction, to: &output)
+            } else if format == .table {
+                rows += self.rows(transaction, transaction.changes, isEmpty: transaction.changes.isEmpty)
+            } else {
+                try write(transaction, transaction.changes, isFirst: true, isLast: true, to: &output)
+            }
+        }
+        if !rows.isEmpty { try table.write(rows, to: &output) }
+        try flush(to: &output)
+    }
+
+    private mutating func writeParts(of transaction: HistoryTransaction, to output: inout StandardOutput) throws {
+        var isFirst = true
+        try reader.forEachPart(of: transaction, filter: filter) { changes, isLast in
+            try write(transaction, changes, isFirst: isFirst, isLast: isLast, to: &output)
+            isFirst = false
+            try flush(to: &output)
+        }
+    }
+
+    /// Writes some changes of a transaction.
+    private mutating func write(
+        _ transaction: HistoryTransaction, _ changes: [HistoryChange], isFirst: Bool, isLast: Bool,
+        to output: inout StandardOutput
+    ) throws {
+        switch format {
+        case .table: try table.write(rows(transaction, changes, isEmpty: false), to: &output)
         case .json:
-            var json = JSONBytes(reservingCapacity: 2 * Self.blockSize)
-            for transaction in transactions {
+            if isFirst, isLast {
                 HistoryJSON.write(transaction, to: &json)
-                json.endLine()
-                guard json.count >= Self.blockSize else { continue }
-                try output.write(json.bytes.array)
-                json.removeAll()
+            } else {
+                HistoryJSON.write(changes, of: transaction, isFirst: isFirst, isLast: isLast, to: &json)
             }
-            try output.write(json.bytes.array)
+            if isLast { json.endLine() }
         case .csv:
-            for transaction in transactions {
-                for change in transaction.changes {
-                    try output.writeLine(ChangeRecord.line(change, transaction))
-                }
-                for entity in transaction.recreated {
-                    try output.writeLine(ChangeRecord.line(recreated: entity, transaction))
-                }
-            }
-        case .table(var table):
-            try table.write(transactions.flatMap { rows($0) }, to: &output)
-            form = .table(table)
+            records.begin(transaction)
+            for change in changes { records.write(change, of: transaction.token.store) }
+            for entity in transaction.recreated { records.write(recreated: entity) }
+            if isFirst, isLast, changes.isEmpty, transaction.recreated.isEmpty { records.writeNoChange() }
+        }
+        if json.count + records.count >= Self.blockSize { try flush(to: &output) }
+    }
+
+    private mutating func flush(to output: inout StandardOutput) throws {
+        if json.count > 0 {
+            try output.write(json.bytes.array)
+            json.removeAll()
+        }
+        if records.count > 0 {
+            try output.write(records.bytes.array)
+            records.removeAll()
         }
     }
 
     // MARK: Rows of the table
 
-    private func rows(_ transaction: HistoryTransaction) -> [[String]] {
+    /// - Parameter isEmpty: Whether the transaction has no changes.
+    private func rows(_ transaction: HistoryTransaction, _ changes: [HistoryChange], isEmpty: Bool)
+        -> [[String]]
+    {
         let beginning = isOfCoreData ? transaction.origin : transaction.origin.dropLast()
         // Core Data keeps transactions that changed nothing of what it records.
-        if transaction.changes.isEmpty, transaction.recreated.isEmpty { return [beginning + ["", "", "", ""]] }
-        return transaction.changes.map { change in
+        if isEmpty, transaction.recreated.isEmpty { return [beginning + ["", "", "", ""]] }
+        return changes.map { change in
             beginning + [
                 change.operation.rawValue, change.entity.name, object(change),
                 (change.changedProperties + Self.unnamed(change)).joined(separator: ", "),

@@ -1,6 +1,8 @@
 /// How many columns of a terminal text takes.
 extension StringProtocol {
-    var width: Int { reduce(0) { $0 + $1.width } }
+    var width: Int {
+        utf8.allSatisfy { (0x20...0x7e).contains($0) } ? utf8.count : reduce(0) { $0 + $1.width }
+    }
 
     /// The text, or as much of its begin as fits, with a sign that more follows.
     func cut(toWidth limit: Int) -> String {

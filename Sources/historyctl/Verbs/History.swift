@@ -72,13 +72,19 @@ struct History: ParsableCommand {
 
     func run() throws {
         let reader = try StoreHistory.open(store)
+        let filter = try filter(for: reader)
         var pages = try HistoryPages(
-            reader, after: after, before: before, filter: filter(for: reader), limit: limit, isReversed: reverse
-        )
+            reader, after: after, before: before, filter: filter, limit: limit, isReversed: reverse)
         var output = StandardOutput()
-        var writer = TransactionWriter(format, isOfCoreData: reader is CoreDataReader)
+        var writer = TransactionWriter(format, reader, filter: filter)
         try writer.begin(&output)
-        while let transactions = try pages.next() { try writer.write(transactions, to: &output) }
+        do {
+            while let transactions = try pages.next() { try writer.write(transactions, to: &output) }
+        } catch {
+            // What comes before a gap, or a damaged page, is shown.
+            try output.flush()
+            throw error
+        }
         try output.flush()
     }
 

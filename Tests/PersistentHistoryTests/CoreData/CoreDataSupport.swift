@@ -107,8 +107,9 @@ struct Told: Equatable {
             return
                 "\n  update \(change.entity) \(id) \(known.names) \(known.unnamed.isEmpty ? "all" : "\(known.unnamed)")"
         case .delete(let kept):
-            let values = store.preserved(change.entity).map { attribute in
-                " \(attribute.name)=\(Self.read(kept[attribute.name] ?? .null, attribute.type))"
+            // A null says nothing.
+            let values = store.preserved(change.entity).compactMap { attribute in
+                kept[attribute.name].map { " \(attribute.name)=\(Self.read($0, attribute.type))" }
             }
             return "\n  delete \(change.entity) \(id)" + values.joined()
         }

@@ -11,7 +11,7 @@ struct HistoryBounds: Sendable, Equatable {
 
     /// Nil where the history can be read on from a token.
     func loss(at token: HistoryToken) -> Loss? {
-        if token.store != store { return .otherStore }
+        if !token.store.isSame(as: store) { return .otherStore }
         if token.number > end { return .ahead }
         return token.number < floor ? .expired : nil
     }

@@ -109,6 +109,14 @@ public struct HistoryChange: Sendable {
     }
 }
 
+extension HistoryChange {
+    /// For whoever wants many changes at once: a tombstone may be of any size.
+    var withoutTombstone: HistoryChange {
+        guard tombstone != nil else { return self }
+        return HistoryChange(entity: entity, operation: operation, objectID: objectID)
+    }
+}
+
 extension HistoryChange: Hashable {
     public static func == (a: Self, b: Self) -> Bool {
         a.operation == b.operation && a.objectID == b.objectID && a.entity == b.entity

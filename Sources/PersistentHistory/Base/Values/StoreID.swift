@@ -49,6 +49,12 @@ public struct StoreID: Hashable, Sendable, CustomStringConvertible {
         withBytes { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
     }
 
+    /// Whether both are one UUID, which may be written in either case (RFC 9562, section 4).
+    package func isSame(as other: StoreID) -> Bool {
+        // This bit makes a letter lower case, and is set in digits and hyphens already.
+        withBytes { a in other.withBytes { b in a.elementsEqual(b) { $0 | 0x20 == $1 | 0x20 } } }
+    }
+
     /// Lends the text's bytes.
     @inline(__always) func withBytes<T>(_ body: (UnsafeBufferPointer<UInt8>) -> T) -> T {
         characters.span.withUnsafeBufferPointer(body)

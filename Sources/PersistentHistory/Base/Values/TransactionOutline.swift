@@ -8,6 +8,10 @@ struct TransactionOutline: Sendable, Hashable {
     /// Parts that come with values are smaller, so that what they hold fits into memory: a part has so many of them.
     static let piecesOfPart = 40
 
+    /// A part has no more bytes of values than this, and a transaction with more is large: tombstones may be of any size.
+    static let partBytes = 4 << 20
+    private static let pieceBytes = 1 << 20
+
     /// How many objects a call or a line has at most that comes with values.
     static func pieceSize(of partSize: Int) -> Int {
         partSize % piecesOfPart == 0 ? partSize / piecesOfPart : partSize
@@ -15,13 +19,37 @@ struct TransactionOutline: Sendable, Hashable {
 
     /// Some of the changes, in pieces.
     struct Extent: Sendable, Hashable {
-        private(set) var count = 0
-        /// The number of the first change of each piece.
-        private(set) var starts: [Int64] = []
+        struct Piece: Sendable, Hashable {
+            /// The number of the first change.
+            let start: Int64
+            fileprivate(set) var size = ReadSize()
+        }
 
-        mutating func add(_ number: Int64, pieceSize: Int) {
-            if count % pieceSize == 0 { starts.append(number) }
+        private(set) var count = 0
+        private(set) var pieces: [Piece] = []
+
+        mutating func add(_ number: Int64, bytes: Int, pieceSize: Int) {
+            let isFull = pieces.last.map { last in
+                last.size.count == pieceSize || last.size.bytes + bytes > TransactionOutline.pieceBytes
+            }
+            if isFull ?? true { pieces.append(Piece(start: number)) }
+            pieces[pieces.count - 1].size.add(1, bytes: bytes)
             count += 1
+        }
+
+        /// Pieces put together, as far as a part may be large.
+        func parts(of size: Int) -> [Piece] {
+            var parts: [Piece] = []
+            for piece in pieces {
+                if let last = parts.last?.size, last.count + piece.size.count <= size,
+                    last.bytes + piece.size.bytes <= TransactionOutline.partBytes
+                {
+                    parts[parts.count - 1].size.add(piece.size.count, bytes: piece.size.bytes)
+                } else {
+                    parts.append(piece)
+                }
+            }
+            return parts
         }
     }
 
@@ -55,14 +83,14 @@ struct TransactionOutline: Sendable, Hashable {
     }
 
     /// Adds the change that comes next.
-    mutating func add(_ number: Int64, _ entity: Entity, _ operation: ChangeOperation) {
-        whole.add(number, pieceSize: pieceSize)
+    mutating func add(_ number: Int64, _ entity: Entity, _ operation: ChangeOperation, bytes: Int = 0) {
+        whole.add(number, bytes: bytes, pieceSize: pieceSize)
         last = number
         if !groups.indices.contains(lastGroup) || !groups[lastGroup].has(entity, operation) {
             lastGroup = groups.firstIndex { $0.has(entity, operation) } ?? groups.endIndex
             if lastGroup == groups.endIndex { groups.append(Group(entity: entity, operation: operation)) }
         }
-        groups[lastGroup].extent.add(number, pieceSize: pieceSize)
+        groups[lastGroup].extent.add(number, bytes: bytes, pieceSize: pieceSize)
     }
 }
 
@@ -90,29 +118,46 @@ struct UnreadChanges: Sendable {
         guard let outline = transaction.outline else { return [] }
         let extent = group?.extent ?? outline.whole
         let size = values?.includesRows ?? false ? outline.pieceSize : outline.partSize
-        let starts = stride(from: 0, to: extent.starts.count, by: size / outline.pieceSize).map {
-            extent.starts[$0]
-        }
-        let last = starts.count - 1
-        return starts.enumerated().map { index, start in
-            let end = index == last ? outline.last : starts[index + 1] - 1
+        let parts = extent.parts(of: size)
+        let last = parts.count - 1
+        return parts.enumerated().map { index, part in
+            let end = index == last ? outline.last : parts[index + 1].start - 1
             return UnreadChanges(
-                transaction: transaction, group: group, range: start...max(start, end),
-                count: min(size, extent.count - index * size),
+                transaction: transaction, group: group, range: part.start...max(part.start, end),
+                count: part.size.count,
                 part: last == 0 ? nil : CallPart(index: index, isLast: index == last), values: values)
         }
     }
 
     /// Everything at once.
     static func whole(_ transaction: HistoryTransaction, values: WantedValues? = nil) -> UnreadChanges? {
-        guard let outline = transaction.outline, let start = outline.whole.starts.first else { return nil }
+        guard let outline = transaction.outline, let start = outline.whole.pieces.first?.start else { return nil }
         return UnreadChanges(
             transaction: transaction, group: nil, range: start...max(start, outline.last),
             count: outline.whole.count, part: nil, values: values)
     }
 }
 
+/// How much was read: changes, and the bytes of the values that they bring.
+struct ReadSize: Sendable, Hashable {
+    private(set) var count = 0
+    private(set) var bytes = 0
+
+    mutating func add(_ count: Int, bytes: Int) {
+        self.count += count
+        self.bytes += bytes
+    }
+
+    /// Whether these changes of one transaction are to be read in parts.
+    func isLarge(partSize: Int) -> Bool {
+        count > partSize || (count > 1 && bytes > TransactionOutline.partBytes)
+    }
+}
+
 extension HistoryTransaction {
+    /// Whether it is so large that it has no changes here: `HistoryReading.forEachPart(of:filter:)` reads them.
+    package var isLarge: Bool { outline != nil }
+
     /// Whether it has changes of one of some entities.
     func concerns(_ entities: Set<BinaryText>) -> Bool {
         outline?.groups.contains { entities.contains($0.entity.name) }

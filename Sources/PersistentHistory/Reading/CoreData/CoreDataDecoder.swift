@@ -96,13 +96,13 @@ struct CoreDataDecoder {
 
     private func tombstone(_ row: OpaquePointer, _ known: Known, at time: HistoryTimestamp) -> Tombstone? {
         var values: [(column: Entity.Column, value: HistoryValue)] = []
-        for index in 0..<catalog.tables.tombstones {
-            let isNull = sqlite3_column_type(row, Int32(6 + index)) == SQLITE_NULL
-            if isNull, index >= known.preserved.columns.count { continue }
-            let stored = isNull ? .null : HistoryValue(row, Int32(6 + index))
-            if let value = known.preserved.value(index, stored) { values.append(value) }
+        // A null says nothing: the attribute had no value, or it was not kept.
+        for index in 0..<catalog.tables.tombstones
+        where sqlite3_column_type(row, Int32(6 + index)) != SQLITE_NULL {
+            values.append(known.preserved.value(index, HistoryValue(row, Int32(6 + index))))
         }
-        return values.isEmpty ? nil : Tombstone(values: values, deletedDate: time)
+        if values.isEmpty, known.preserved.columns.isEmpty { return nil }
+        return Tombstone(values: values, deletedDate: time)
     }
 }
 

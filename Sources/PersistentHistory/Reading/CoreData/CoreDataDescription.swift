@@ -66,12 +66,12 @@ public struct CoreDataDescription: Sendable {
         modelProblem = catalog.modelProblem?.message ?? (catalog.model == nil ? "the store has none" : nil)
         (firstToken, lastToken) = bounds.end > 0 ? (bounds.oldest, bounds.newest) : (nil, nil)
         func time(_ order: String) throws -> HistoryTimestamp? {
-            try db.rows("SELECT ZTIMESTAMP FROM ATRANSACTION ORDER BY Z_PK \(order) LIMIT 1") { row in
+            try db.rows("SELECT ZTIMESTAMP FROM ATRANSACTION NOT INDEXED ORDER BY Z_PK \(order) LIMIT 1") { row in
                 try row.step(db) ? HistoryTimestamp(secondsSince2001: sqlite3_column_double(row, 0)) : nil
             }
         }
         (firstTime, lastTime) = (try time("ASC"), try time("DESC"))
-        transactions = try db.firstRow("SELECT count(*) FROM ATRANSACTION") { sqlite3_column_int64($0, 0) }
+        transactions = try db.firstRow("SELECT count(*) FROM ATRANSACTION NOT INDEXED") { sqlite3_column_int64($0, 0) }
         let counts = try Self.counts(db)
         changes = counts.values.reduce(0, +)
         entities = Self.entities(catalog, counts)
@@ -95,11 +95,13 @@ public struct CoreDataDescription: Sendable {
             }
     }
 
+    /// Counted here: SQLite would sort all changes.
     private static func counts(_ db: Database) throws -> [Int64: Int64] {
-        try db.rows("SELECT ZENTITY, count(*) FROM ACHANGE GROUP BY ZENTITY LIMIT 10000") { row in
+        try db.rows("SELECT ZENTITY FROM ACHANGE NOT INDEXED") { row in
             var counts: [Int64: Int64] = [:]
             while try row.step(db) {
-                counts[sqlite3_column_int64(row, 0), default: 0] += sqlite3_column_int64(row, 1)
+                let number = sqlite3_column_int64(row, 0)
+                if counts.count < 10_000 || counts[number] != nil { counts[number, default: 0] += 1 }
             }
             return counts
         }
@@ -107,7 +109,11 @@ public struct CoreDataDescription: Sendable {
 
     /// Of the property list in `Z_METADATA`, which need not be there.
     private static func metadata(_ db: Database) throws -> (framework: Int64?, versions: [String]) {
-        let content = try db.rows("SELECT Z_PLIST FROM Z_METADATA ORDER BY Z_VERSION DESC LIMIT 1") { row in
+        let own = try CoreDataTables.columns(of: "Z_METADATA", db)
+        guard own.contains("Z_PLIST") else { return (nil, []) }
+        let content = try db.rows(
+            "SELECT Z_PLIST FROM Z_METADATA NOT INDEXED \(CoreDataTables.newest(own)) LIMIT 1"
+        ) { row in
             try row.step(db) ? HistoryValue(row, 0) : .null
         }
         guard case .blob(let bytes) = content, let list = try? BinaryPropertyList(bytes),

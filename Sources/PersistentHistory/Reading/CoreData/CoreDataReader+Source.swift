@@ -41,7 +41,7 @@ extension CoreDataReader: HistorySource {
 
     func backlog(after position: Int64) throws -> Backlog {
         try read { db, catalog in
-            var rows = work(db, catalog)
+            var rows = try work(db, catalog)
             return try rows.backlog(after: position)
         }
     }
@@ -66,11 +66,13 @@ extension CoreDataReader: HistorySource {
         try read { db, catalog in
             let bounds = try bounds(db)
             if try isReplaced(db, fingerprint, at: number) { throw ahead(number) }
-            // A purge passed it by: a consumer that has not had it finds out when it reads on.
-            let batch =
-                number < bounds.floor
-                ? HistoryBatch(transactions: [], end: bounds.end, isLast: false, fingerprint: nil)
-                : try batch(db, catalog, bounds, after: number, isPosition: true, partSize: partSize)
+            var batch = HistoryBatch(transactions: [], end: bounds.end, isLast: false, fingerprint: nil)
+            do {
+                batch = try self.batch(
+                    db, catalog, bounds, after: number, isPosition: true, partSize: partSize)
+            } catch let error as HistoryError where error.code == .tokenExpired {
+                // A purge passed it by, or there is a gap: a consumer that has not had it finds out when it reads on.
+            }
             let end = max(bounds.end, batch.end)
             let isSeen = batch.isLast && batch.end == end && batch.fingerprint != nil
             return HistoryLook(
@@ -113,7 +115,7 @@ extension CoreDataReader: HistorySource {
     }
 
     func another(timeout: Duration) throws -> any HistorySource {
-        try CoreDataReader(path: path, timeout: timeout, partSize: partSize)
+        try CoreDataReader(path: path, timeout: timeout, partSize: partSize, gaps: gaps)
     }
 
     /// Reads in one SQL transaction, where a large transaction is still what it was.
@@ -125,7 +127,7 @@ extension CoreDataReader: HistorySource {
             if try isReplaced(db, transaction.outline?.fingerprint, at: transaction.number) {
                 throw ahead(transaction.number)
             }
-            var rows = work(db, catalog)
+            var rows = try work(db, catalog)
             return try body(&rows)
         }
     }

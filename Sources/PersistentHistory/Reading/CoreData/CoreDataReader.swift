@@ -13,6 +13,7 @@ public final class CoreDataReader: Sendable {
     public let storeID: StoreID
     /// Transactions with more changes are read in parts where that is possible.
     let partSize: Int
+    let gaps: KnownGaps
     private let connection: UntouchedConnection
     private let known = Locked<Known?>(nil)
 
@@ -30,14 +31,20 @@ public final class CoreDataReader: Sendable {
         try self.init(path: path, timeout: timeout, partSize: TransactionOutline.partSize)
     }
 
-    convenience init(path: String, timeout: Duration = .seconds(5), partSize: Int) throws {
-        try self.init(UntouchedConnection(path: path, timeout: timeout), partSize: partSize)
+    convenience init(
+        path: String, timeout: Duration = .seconds(5), partSize: Int, gaps: KnownGaps = KnownGaps()
+    ) throws {
+        try self.init(UntouchedConnection(path: path, timeout: timeout), partSize: partSize, gaps: gaps)
     }
 
     /// - Parameter connection: Is closed where this fails.
-    init(_ connection: UntouchedConnection, partSize: Int = TransactionOutline.partSize) throws {
+    init(
+        _ connection: UntouchedConnection, partSize: Int = TransactionOutline.partSize,
+        gaps: KnownGaps = KnownGaps()
+    ) throws {
         path = connection.path
         self.partSize = partSize
+        self.gaps = gaps
         self.connection = connection
         do {
             storeID = try connection.read { db in
@@ -108,7 +115,7 @@ public final class CoreDataReader: Sendable {
         return bounds
     }
 
-    func bounds() throws -> HistoryBounds { try read { db, _ in try bounds(db) } }
+    func bounds() throws -> HistoryBounds { try read { db, _ in try bounds(db).with(gaps) } }
 
     // MARK: Positions
 
@@ -160,10 +167,30 @@ public final class CoreDataReader: Sendable {
         before number: Int64?, changes limit: Int = HistoryReader.batchSize,
         filter: HistoryFilter = HistoryFilter()
     ) throws -> HistoryBatch {
+        try reversedBatch(before: number, limit, filter, partSize: nil)
+    }
+
+    func page(after number: Int64, filter: HistoryFilter) throws -> HistoryBatch {
+        try batch(
+            after: number, isPosition: false, through: .max, HistoryReader.batchSize, filter, partSize: partSize
+        )
+    }
+
+    func reversedPage(before number: Int64?, filter: HistoryFilter) throws -> HistoryBatch {
+        try reversedBatch(before: number, HistoryReader.batchSize, filter, partSize: partSize)
+    }
+
+    private func reversedBatch(before number: Int64?, _ limit: Int, _ filter: HistoryFilter, partSize: Int?)
+        throws -> HistoryBatch
+    {
         try read { db, catalog in
-            _ = try bounds(db)
-            var rows = CoreDataRows(db, catalog, filter: filter, isReversed: true, work: connection.work)
-            return try rows.batch(after: number ?? .max, through: .max, limit: limit)
+            let bounds = try bounds(db)
+            return try reportingGaps(db, catalog, bounds) {
+                var rows = CoreDataRows(
+                    db, catalog, bounds, filter: filter, isReversed: true, partSize: partSize,
+                    work: connection.work)
+                return try rows.batch(after: number ?? .max, through: .max, limit: limit)
+            }
         }
     }
 
@@ -184,15 +211,34 @@ public final class CoreDataReader: Sendable {
         isPosition: Bool, through last: Int64 = .max, _ limit: Int = HistoryReader.batchSize,
         _ filter: HistoryFilter = HistoryFilter(), partSize: Int?
     ) throws -> HistoryBatch {
-        try bounds.check(after: number, isPosition: isPosition)
-        if bounds.end <= number {
+        try bounds.with(gaps).check(after: number, isPosition: isPosition)
+        // Without any transaction there may be changes: then some are missing.
+        if bounds.end <= number, number > 0 {
             return HistoryBatch(transactions: [], end: number, isLast: last == .max, fingerprint: nil)
         }
-        var rows = CoreDataRows(db, catalog, filter: filter, partSize: partSize, work: connection.work)
-        return try rows.batch(after: number, through: last, limit: limit)
+        return try reportingGaps(db, catalog, bounds) {
+            var rows = CoreDataRows(
+                db, catalog, bounds, filter: filter, partSize: partSize, work: connection.work)
+            return try rows.batch(after: number, through: last, limit: limit)
+        }
     }
 
-    func work(_ db: Database, _ catalog: CoreDataCatalog) -> CoreDataRows {
-        CoreDataRows(db, catalog, work: connection.work)
+    /// Reads transactions, and remembers the gap that this finds.
+    ///
+    /// - Throws: `HistoryError` with `.tokenExpired` where the history has one.
+    private func reportingGaps<T>(
+        _ db: Database, _ catalog: CoreDataCatalog, _ bounds: HistoryBounds, _ body: () throws -> T
+    ) throws -> T {
+        do {
+            return try body()
+        } catch let gap as HistoryGap {
+            var rows = CoreDataRows(db, catalog, bounds, work: connection.work)
+            gaps.note(try rows.lastGap(from: gap).end)
+            throw HistoryError.missing(gap, "transactions", oldest: bounds.with(gaps).oldest)
+        }
+    }
+
+    func work(_ db: Database, _ catalog: CoreDataCatalog) throws -> CoreDataRows {
+        CoreDataRows(db, catalog, try bounds(db), work: connection.work)
     }
 }

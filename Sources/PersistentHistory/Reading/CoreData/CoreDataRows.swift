@@ -10,6 +10,7 @@ struct CoreDataRows {
     /// A transaction with more changes is outlined; nil for none.
     let partSize: Int?
     let work: WorkLimit
+    let bounds: HistoryBounds
 
     private var origins = CoreDataOrigins()
     private var decoder: CoreDataDecoder
@@ -18,9 +19,10 @@ struct CoreDataRows {
     private var rowCount = 0
 
     init(
-        _ db: Database, _ catalog: CoreDataCatalog, filter: HistoryFilter = HistoryFilter(),
-        isReversed: Bool = false, partSize: Int? = nil, work: WorkLimit
+        _ db: Database, _ catalog: CoreDataCatalog, _ bounds: HistoryBounds,
+        filter: HistoryFilter = HistoryFilter(), isReversed: Bool = false, partSize: Int? = nil, work: WorkLimit
     ) {
+        self.bounds = bounds
         self.db = db
         self.catalog = catalog
         self.filter = filter
@@ -35,29 +37,36 @@ struct CoreDataRows {
     /// - Parameters:
     ///   - number: The transaction after which it begins, or before which, backwards.
     ///   - limit: The number of changes after which the batch ends. A transaction without any counts as one.
+    /// - Throws: `HistoryGap` where transactions are missing right after the first, or before it.
     mutating func batch(after number: Int64, through last: Int64, limit: Int) throws -> HistoryBatch {
+        // Backwards, what is missing at the end of the history has to be noticed, too.
+        let number = isReversed ? min(number, bounds.end + 1) : number
         let order = isReversed ? "< ?1 ORDER BY Z_PK DESC" : "> ?1 ORDER BY Z_PK"
         let rows = try statement(catalog.tables.transactionQuery(order))
         defer { sqlite3_reset(rows) }
         sqlite3_bind_int64(rows, 1, number)
-        var changes = try ChangeCursor(db, catalog.tables, isReversed: isReversed, from: number)
+        var changes = try CoreDataChangeCursor(db, catalog.tables, isReversed: isReversed, from: number, bounds)
         defer { changes.end() }
         var transactions: [HistoryTransaction] = []
         var end = number
         var fingerprint: String?
-        var count = 0
+        var size = ReadSize()
         func batch(isLast: Bool) -> HistoryBatch {
             HistoryBatch(transactions: transactions, end: end, isLast: isLast, fingerprint: fingerprint)
         }
         while let id = try next(rows, after: end) {
-            if id > last { break }
-            if count >= limit { return batch(isLast: false) }
+            if id > last { return batch(isLast: false) }
+            if let gap = HistoryGap(after: min(end, id), before: max(end, id), floor: bounds.floor) {
+                guard end != number else { throw gap }
+                return batch(isLast: false)
+            }
+            if size.count >= limit || size.bytes >= TransactionOutline.partBytes { return batch(isLast: false) }
             let origin = try origins.origin(rows, db, catalog.tables)
             let own = CoreDataTables.fingerprint(rows, 1)
             let (read, seen) = try self.changes(of: id, origin, &changes)
-            if read == nil {
+            guard let read else {
                 // A large one is alone in its batch.
-                if count > 0 { return batch(isLast: false) }
+                if size.count > 0 { return batch(isLast: false) }
                 let outline = try outline(of: id, fingerprint: own)
                 transactions = [
                     HistoryTransaction(
@@ -66,13 +75,36 @@ struct CoreDataRows {
                 (end, fingerprint) = (id, own)
                 return batch(isLast: false)
             }
-            if let read, let wanted = wanted(id, origin, read, isWhole: seen == 0) {
-                transactions.append(wanted)
-            }
+            if let wanted = wanted(id, origin, read, isWhole: seen.count == 0) { transactions.append(wanted) }
             (end, fingerprint) = (id, own)
-            count += max(1, seen)
+            size.add(max(1, seen.count), bytes: seen.bytes)
         }
+        if let gap = missingAtEnd(end) {
+            guard end != number else { throw gap }
+            return batch(isLast: false)
+        }
+        if last == .max { try changes.requireEnd() }
         return batch(isLast: last == .max)
+    }
+
+    /// What is missing behind the last transaction that is there: the store knows which was the newest.
+    private func missingAtEnd(_ end: Int64) -> HistoryGap? {
+        isReversed ? nil : HistoryGap(after: end, before: bounds.end + 1, floor: bounds.floor)
+    }
+
+    /// The last gap, from one that was found on.
+    mutating func lastGap(from first: HistoryGap) throws -> HistoryGap {
+        let rows = try statement("SELECT Z_PK FROM ATRANSACTION NOT INDEXED WHERE Z_PK > ?1 ORDER BY Z_PK")
+        defer { sqlite3_reset(rows) }
+        sqlite3_bind_int64(rows, 1, first.end)
+        var (gap, end) = (first, first.end)
+        while try rows.step(db) {
+            countRow()
+            let id = sqlite3_column_int64(rows, 0)
+            if let next = HistoryGap(after: end, before: id, floor: bounds.floor) { gap = next }
+            end = max(end, id)
+        }
+        return HistoryGap(after: end, before: bounds.end + 1, floor: bounds.floor) ?? gap
     }
 
     private func wanted(_ id: Int64, _ origin: Origin, _ changes: [HistoryChange], isWhole: Bool)
@@ -85,21 +117,24 @@ struct CoreDataRows {
     }
 
     /// - Returns: The changes that are wanted, nil where there are too many to be read at once; and how many there are.
-    private mutating func changes(of id: Int64, _ origin: Origin, _ cursor: inout ChangeCursor) throws
-        -> ([HistoryChange]?, seen: Int)
+    private mutating func changes(of id: Int64, _ origin: Origin, _ cursor: inout CoreDataChangeCursor) throws
+        -> ([HistoryChange]?, seen: ReadSize)
     {
         var changes: [HistoryChange] = []
-        var seen = 0
+        var seen = ReadSize()
+        var kept = ReadSize()
         let isWanted = filter.accepts(origin)
         while let row = try cursor.row(of: id) {
             countRow()
-            seen += 1
-            if let partSize, seen > partSize { return (nil, seen) }
+            let bytes = row.payload(from: 5, count: 1 + catalog.tables.tombstones)
+            seen.add(1, bytes: 0)
             if isWanted {
                 let (known, operation) = try decoder.kind(row)
                 if filter.accepts(known.entity, operation) {
                     let objectID = try decoder.objectID(row, known)
                     if filter.accepts(objectID) {
+                        kept.add(1, bytes: bytes)
+                        if let partSize, kept.isLarge(partSize: partSize) { return (nil, seen) }
                         changes.append(
                             try decoder.change(row, known, operation, objectID, at: origin.timestamp))
                     }
@@ -107,6 +142,8 @@ struct CoreDataRows {
             }
             try cursor.advance()
         }
+        seen.add(0, bytes: kept.bytes)
+        try catalog.tables.check(db, changesOf: id, count: seen.count)
         return (changes, seen)
     }
 
@@ -155,14 +192,17 @@ struct CoreDataRows {
 
     private mutating func outline(of id: Int64, fingerprint: String) throws -> TransactionOutline {
         var outline = TransactionOutline(partSize: partSize ?? TransactionOutline.partSize)
-        var cursor = try ChangeCursor(db, catalog.tables, isReversed: false, from: id - 1)
+        var cursor = try CoreDataChangeCursor(db, catalog.tables, isReversed: false, from: id - 1, bounds)
         defer { cursor.end() }
         while let row = try cursor.row(of: id) {
             countRow()
             let (known, operation) = try decoder.kind(row)
-            outline.add(sqlite3_column_int64(row, 0), known.entity, operation)
+            outline.add(
+                sqlite3_column_int64(row, 0), known.entity, operation,
+                bytes: row.payload(from: 5, count: 1 + catalog.tables.tombstones))
             try cursor.advance()
         }
+        try catalog.tables.check(db, changesOf: id, count: outline.whole.count)
         outline.fingerprint = fingerprint
         return outline
     }
@@ -187,7 +227,7 @@ struct CoreDataRows {
         return changes
     }
 
-    /// Single changes of a large transaction; those that are not there are left out.
+    /// Single changes of a large transaction, without tombstones; those that are not there are left out.
     mutating func changes(at numbers: [Int64], of transaction: HistoryTransaction) throws -> [HistoryChange] {
         let rows = try statement(catalog.tables.changeQuery("Z_PK = ?1 AND ZTRANSACTIONID = ?2"))
         defer { sqlite3_reset(rows) }
@@ -199,86 +239,11 @@ struct CoreDataRows {
             sqlite3_bind_int64(rows, 2, transaction.number)
             guard try rows.step(db) else { continue }
             let (known, operation) = try decoder.kind(rows)
-            changes.append(
-                try decoder.change(
-                    rows, known, operation, try decoder.objectID(rows, known), at: transaction.timestamp))
+            let change = try decoder.change(
+                rows, known, operation, try decoder.objectID(rows, known), at: transaction.timestamp)
+            changes.append(change.withoutTombstone)
         }
         return changes
-    }
-}
-
-/// The changes after a transaction, in the order of their transactions.
-private struct ChangeCursor {
-    private let db: Database
-    private let rows: OpaquePointer
-    private let isReversed: Bool
-    private let isIndexed: Bool
-    private var isAtRow = false
-    private var last: (transaction: Int64, number: Int64)?
-
-    /// - Parameter number: A transaction whose changes are not wanted, nor those of what is beyond it.
-    init(_ db: Database, _ tables: CoreDataTables, isReversed: Bool, from number: Int64) throws {
-        self.db = db
-        self.isReversed = isReversed
-        isIndexed = tables.isIndexed
-        let direction = isReversed ? " DESC" : ""
-        let condition: String
-        let start: Int64
-        if isIndexed {
-            let comparison = isReversed ? "<" : ">"
-            condition =
-                "ZTRANSACTIONID \(comparison) ?1 ORDER BY ZTRANSACTIONID\(direction), Z_PK\(direction)"
-            start = number
-        } else {
-            // The numbers of changes grow with those of their transactions.
-            condition = "Z_PK \(isReversed ? "<" : ">=") ?1 ORDER BY Z_PK\(direction)"
-            start = try Self.firstChange(db, ofTransactionsFrom: isReversed ? number : number &+ 1)
-        }
-        rows = try db.cachedStatement(sql: tables.changeQuery(condition)).sqliteStatement
-        sqlite3_reset(rows)
-        sqlite3_bind_int64(rows, 1, start)
-        try advance()
-    }
-
-    func end() { sqlite3_reset(rows) }
-
-    /// The current row, if it is of a transaction; rows of transactions that are not there are passed over.
-    mutating func row(of transaction: Int64) throws -> OpaquePointer? {
-        while isAtRow, let last, isReversed ? last.transaction > transaction : last.transaction < transaction {
-            try advance()
-        }
-        return isAtRow && last?.transaction == transaction ? rows : nil
-    }
-
-    mutating func advance() throws {
-        isAtRow = try rows.step(db)
-        guard isAtRow else { return }
-        let new = (transaction: sqlite3_column_int64(rows, 1), number: sqlite3_column_int64(rows, 0))
-        if let last {
-            let (a, b) = isReversed ? (new, last) : (last, new)
-            guard a.transaction < b.transaction || (a.transaction == b.transaction && a.number < b.number)
-            else {
-                throw UnexpectedValue("the change \(new.number) is not in the order of the transactions")
-            }
-        }
-        last = new
-    }
-
-    /// The number of the first change of a transaction or a later one, by halving.
-    private static func firstChange(_ db: Database, ofTransactionsFrom number: Int64) throws -> Int64 {
-        var (low, high): (Int64, Int64) = (0, 0)
-        try db.rows("SELECT max(Z_PK) FROM ACHANGE") { row in
-            if try row.step(db) { high = max(0, sqlite3_column_int64(row, 0)) }
-        }
-        high = min(high, HistoryPosition.range.upperBound) + 1
-        while low < high {
-            let middle = low + (high - low) / 2
-            let isBefore = try db.rows(
-                "SELECT ZTRANSACTIONID FROM ACHANGE WHERE Z_PK >= ? ORDER BY Z_PK LIMIT 1", middle
-            ) { row in try row.step(db) && sqlite3_column_int64(row, 0) < number }
-            if isBefore { low = middle + 1 } else { high = middle }
-        }
-        return low
     }
 }
 

@@ -9,8 +9,9 @@ struct CoreDataTables: Sendable, Hashable {
     /// `ZTOMBSTONE0` and so on, as far as there is none missing.
     let tombstones: Int
     let hasColumns: Bool
-    /// Whether the changes of a transaction are found by an index.
-    let isIndexed: Bool
+    /// An index of the changes by their transactions. Nothing is read by it: it may be damaged. It shows whether the table
+    /// is.
+    let index: BinaryText?
 
     init(_ db: Database) throws {
         // Without the numbers of the entities only their names are unknown; without its UUID no token has a store.
@@ -25,17 +26,19 @@ struct CoreDataTables: Sendable, Hashable {
                 !changeColumns.contains($0)
             }
         if let name = missing.first { throw UnexpectedValue("the history's column \(name) is missing") }
-        let hasStrings = try StoreRecorder.isTable(db, "ATRANSACTIONSTRING")
+        let hasStrings =
+            try StoreRecorder.isTable(db, "ATRANSACTIONSTRING")
+            && Self.columns(of: "ATRANSACTIONSTRING", db).isSuperset(of: ["Z_PK", "ZNAME"])
         self.transactionColumns = transactionColumns
         stringColumns = hasStrings ? transactionColumns.filter { $0.text.hasSuffix("TS") } : []
         var tombstones = 0
         while changeColumns.contains("ZTOMBSTONE\(tombstones)") { tombstones += 1 }
         self.tombstones = tombstones
         hasColumns = changeColumns.contains("ZCOLUMNS")
-        isIndexed = try Self.hasIndex(db)
+        index = try Self.index(db)
     }
 
-    private static func columns(of table: String, _ db: Database) throws -> Set<BinaryText> {
+    static func columns(of table: String, _ db: Database) throws -> Set<BinaryText> {
         Set(
             names: try Row.fetchAll(
                 db, sql: "SELECT name, hidden FROM pragma_table_xinfo(?)", arguments: [table]
@@ -44,13 +47,27 @@ struct CoreDataTables: Sendable, Hashable {
             .filter { try $0.integer("hidden") == 0 }.map { try $0.text("name") })
     }
 
-    private static func hasIndex(_ db: Database) throws -> Bool {
+    private static func index(_ db: Database) throws -> BinaryText? {
         try Row.fetchOne(
             db,
             sql: """
-                SELECT 1 FROM pragma_index_list('ACHANGE') AS l JOIN pragma_index_info(l.name) AS i
-                WHERE l.partial = 0 AND i.seqno = 0 AND i.name = 'ZTRANSACTIONID'
-                """) != nil
+                SELECT l.name FROM pragma_index_list('ACHANGE') AS l JOIN pragma_index_info(l.name) AS i
+                WHERE l.partial = 0 AND i.seqno = 0 AND i.name = 'ZTRANSACTIONID' ORDER BY 1
+                """
+        ).map { BinaryText(try $0.text("name")) }
+    }
+
+    /// Compares how many changes a transaction has in the table and in the index.
+    func check(_ db: Database, changesOf transaction: Int64, count: Int) throws {
+        guard let index else { return }
+        let sql =
+            "SELECT count(*) FROM ACHANGE INDEXED BY \(SQLText.name(index.text)) WHERE ZTRANSACTIONID = ?"
+        let indexed = try db.rows(sql, transaction) { row in
+            try row.step(db) ? sqlite3_column_int64(row, 0) : 0
+        }
+        guard indexed != count else { return }
+        throw UnexpectedValue(
+            "the transaction \(transaction) has \(count, "change") in the table ACHANGE, and \(indexed) in its index")
     }
 
     // MARK: Statements
@@ -63,7 +80,7 @@ struct CoreDataTables: Sendable, Hashable {
         let numbers = Self.texts.map { stringColumns.contains($0 + "TS") ? $0 + "TS" : "NULL" }
         let texts = Self.texts.map { transactionColumns.contains($0) ? $0 : "NULL" }
         return
-            "SELECT Z_PK, ZTIMESTAMP, \((numbers + texts).joined(separator: ", ")) FROM ATRANSACTION WHERE Z_PK \(condition)"
+            "SELECT Z_PK, ZTIMESTAMP, \((numbers + texts).joined(separator: ", ")) FROM ATRANSACTION NOT INDEXED WHERE Z_PK \(condition)"
     }
 
     /// Number, transaction, operation, entity and object of changes, their bitmaps and tombstones.
@@ -71,7 +88,7 @@ struct CoreDataTables: Sendable, Hashable {
         let tombstones = (0..<tombstones).map { ", ZTOMBSTONE\($0)" }.joined()
         return """
             SELECT Z_PK, ZTRANSACTIONID, ZCHANGETYPE, ZENTITY, ZENTITYPK, \(hasColumns ? "ZCOLUMNS" : "NULL")\(tombstones) \
-            FROM ACHANGE WHERE \(condition)
+            FROM ACHANGE NOT INDEXED WHERE \(condition)
             """
     }
 }
@@ -80,13 +97,17 @@ struct CoreDataTables: Sendable, Hashable {
 extension CoreDataTables {
     /// Everything before has been purged, or never was.
     static func bounds(_ db: Database) throws -> HistoryBounds {
-        let first = try number(db, "SELECT min(Z_PK) FROM ATRANSACTION")
-        let last = try number(db, "SELECT max(Z_PK) FROM ATRANSACTION")
+        let first = try number(db, "SELECT min(Z_PK) FROM ATRANSACTION NOT INDEXED")
+        let last = try number(db, "SELECT max(Z_PK) FROM ATRANSACTION NOT INDEXED")
         // Core Data's own entities have numbers behind those of the app's.
-        let given =
+        let hasNewest =
             try StoreRecorder.isTable(db, "Z_PRIMARYKEY")
+            && columns(of: "Z_PRIMARYKEY", db).isSuperset(of: ["Z_ENT", "Z_NAME", "Z_MAX"])
+        let given =
+            try hasNewest
             ? number(
-                db, "SELECT Z_MAX FROM Z_PRIMARYKEY WHERE Z_NAME = 'TRANSACTION' ORDER BY Z_ENT DESC LIMIT 1")
+                db,
+                "SELECT Z_MAX FROM Z_PRIMARYKEY NOT INDEXED WHERE Z_NAME = 'TRANSACTION' ORDER BY Z_ENT DESC LIMIT 1")
             : nil
         let end = max(last ?? 0, given ?? 0)
         // Checked before anything is counted on from them.
@@ -100,12 +121,19 @@ extension CoreDataTables {
         guard try StoreRecorder.isTable(db, "Z_METADATA") else {
             throw UnexpectedValue("the table Z_METADATA is missing")
         }
-        return try db.rows("SELECT Z_UUID FROM Z_METADATA ORDER BY Z_VERSION DESC LIMIT 1") { row in
+        let own = try columns(of: "Z_METADATA", db)
+        guard own.contains("Z_UUID") else { throw UnexpectedValue("the column Z_METADATA.Z_UUID is missing") }
+        return try db.rows("SELECT Z_UUID FROM Z_METADATA NOT INDEXED \(newest(own)) LIMIT 1") { row in
             guard try row.step(db), let id = row.textBytes(0).flatMap({ StoreID($0) }) else {
                 throw UnexpectedValue("Z_UUID, the store's id, is not a UUID")
             }
             return id
         }
+    }
+
+    /// The newest row of `Z_METADATA` comes first.
+    static func newest(_ columns: Set<BinaryText>) -> String {
+        columns.contains("Z_VERSION") ? "ORDER BY Z_VERSION DESC" : ""
     }
 
     /// The fingerprint of a transaction: its time, of which no two are the same but by chance. A migration that

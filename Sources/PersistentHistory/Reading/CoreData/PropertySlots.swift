@@ -129,13 +129,10 @@ struct PreservedAttributes: Sendable {
     /// A value by the name of its attribute and in the form of its type. Where its storage class is not that of the
     /// attribute, the name is not known: it goes by that of its column.
     ///
-    /// - Returns: Nil where the column is not in use.
-    func value(_ index: Int, _ stored: HistoryValue) -> (column: Entity.Column, value: HistoryValue)? {
-        if columns.indices.contains(index) {
-            if case .null = stored { return (columns[index], .null) }
-            if let value = types[index].value(stored) { return (columns[index], value) }
+    func value(_ index: Int, _ stored: HistoryValue) -> (column: Entity.Column, value: HistoryValue) {
+        if columns.indices.contains(index), let value = types[index].value(stored) {
+            return (columns[index], value)
         }
-        if case .null = stored { return nil }
         return (Entity.Column(name: "ZTOMBSTONE\(index)", declaredType: ""), stored)
     }
 }

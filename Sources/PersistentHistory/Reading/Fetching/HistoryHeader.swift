@@ -80,7 +80,7 @@ extension HistoryReader {
     ///
     /// - Throws: `HistoryError` with `.tokenForeign`, `.tokenExpired` or `.tokenAhead`.
     public func check(after token: HistoryToken) throws {
-        try read { db in try HistoryHeader(db).bounds.check(after: token) }
+        try bounds().check(after: token)
     }
 
     /// Where to begin reading backwards what is older than a token's transaction.

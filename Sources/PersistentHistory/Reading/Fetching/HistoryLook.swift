@@ -130,12 +130,16 @@ extension HistoryReader {
         }
         let header = try HistoryHeader(db, fingerprintAt: number)
         if header.isReplaced(fingerprint) { throw ahead(number) }
-        if header.storeID == storeID, number < header.floor {
-            let nothing = HistoryBatch(transactions: [], end: header.end, isLast: false, fingerprint: nil)
-            return try look(nothing, end: header.end)
+        do {
+            if header.storeID != storeID || number >= header.floor {
+                return try look(
+                    batch(db, header, after: number, partSize: partSize, values: values), end: header.end)
+            }
+        } catch let error as HistoryError where error.code == .tokenExpired {
+            // There is a gap. A consumer that needs what is missing finds out, too.
         }
-        return try look(
-            batch(db, header, after: number, partSize: partSize, values: values), end: header.end)
+        let nothing = HistoryBatch(transactions: [], end: header.end, isLast: false, fingerprint: nil)
+        return try look(nothing, end: header.end)
     }
 
     /// Reads on from a change, without all that is needed where the schema has changed or anything is wrong.
@@ -149,7 +153,9 @@ extension HistoryReader {
                 work.begin()
                 // What is longer is read again, in the usual way: so not all of it is read twice.
                 let most = min(partSize, Self.batchSize / 10)
-                let batch = standing.batch(after: number, fingerprint, rows(nil, partSize: most), limit: most)
+                let batch = standing.batch(
+                    after: number, fingerprint, rows(nil, partSize: most, floor: mayHaveGaps ? .max : number),
+                    limit: most)
                 guard let batch else {
                     standing.end()
                     look = nil
@@ -173,13 +179,23 @@ extension HistoryReader {
     ) throws -> HistoryBatch? {
         let (id, floor) = try HistoryHeader.bounds(db, known: storeID)
         guard id == storeID, number >= floor, let fingerprint,
-            let batch = try rows(db, partSize: partSize).batch(
-                after: number, fingerprint: fingerprint, limit: Self.batchSize)
+            let batch = try readOn(db, after: number, fingerprint, floor: mayHaveGaps ? .max : floor)
         else { return nil }
         guard let values, !batch.transactions.isEmpty else { return batch }
         return try adding(
             values, to: batch, db, end: batch.isLast ? batch.end : HistoryHeader(db).end, after: number,
             through: .max)
+    }
+
+    private func readOn(_ db: Database, after number: Int64, _ fingerprint: String, floor: Int64) throws
+        -> HistoryBatch?
+    {
+        do {
+            return try rows(db, partSize: partSize, floor: floor).batch(
+                after: number, fingerprint: fingerprint, limit: Self.batchSize)
+        } catch is HistoryGap {
+            return nil
+        }
     }
 
     /// The newest position, and its fingerprint.

@@ -28,7 +28,7 @@ extension HistoryReader {
         }
     }
 
-    /// Reads single changes of a large transaction, by their numbers.
+    /// Reads single changes of a large transaction, by their numbers, without tombstones.
     ///
     /// - Parameter numbers: In ascending order.
     func changes(
@@ -43,7 +43,7 @@ extension HistoryReader {
     }
 
     func another(timeout: Duration) throws -> any HistorySource {
-        try HistoryReader(path: path, timeout: timeout, partSize: partSize)
+        try HistoryReader(path: path, timeout: timeout, partSize: partSize, gaps: gaps)
     }
 
     func numberedChanges(_ unread: UnreadChanges) throws -> [(number: Int64, change: HistoryChange)] {
@@ -68,7 +68,7 @@ extension HistoryReader {
 
 extension HistoryRows {
     /// After so many rows a piece of work ends, and another begins.
-    private static let rowsPerWork = 10_000
+    static let rowsPerWork = 10_000
 
     /// The large transaction that begins after a position: its changes are only counted. One without an author ends
     /// where it is to end at the latest.
@@ -88,8 +88,11 @@ extension HistoryRows {
                 isLast = false
                 break
             }
+            if let gap = gap(between: end, and: id) { throw gap }
             if !run.isBegun { run.begin(rows, origin, like: OriginRun()) }
-            if let (entity, operation) = try decoder.kind(rows) { outline.add(id, entity, operation) }
+            if let (entity, operation) = try decoder.kind(rows) {
+                outline.add(id, entity, operation, bytes: rows.payload(from: 3, count: 2))
+            }
             end = id
             count += 1
             if count % Self.rowsPerWork == 0 { work.begin() }
@@ -122,7 +125,7 @@ extension HistoryRows {
         return changes
     }
 
-    /// Single changes of a large transaction; those that are not there are left out.
+    /// Single changes of a large transaction, without tombstones; those that are not there are left out.
     func changes(at numbers: [Int64], of transaction: HistoryTransaction) throws -> [HistoryChange] {
         let rows = try statement("= ?1")
         defer { sqlite3_reset(rows) }
@@ -132,7 +135,7 @@ extension HistoryRows {
             sqlite3_bind_int64(rows, 1, number)
             guard try next(rows, after: number - 1) == number, let (entity, operation) = try decoder.kind(rows)
             else { return nil }
-            return try decoder.change(rows, entity, operation, at: transaction.timestamp)
+            return try decoder.change(rows, entity, operation, at: transaction.timestamp).withoutTombstone
         }
     }
 }

@@ -42,6 +42,9 @@ public final class HistoryReader: Sendable {
     let partSize: Int
     let sideFiles: SideFiles?
     private let encoding: StoreEncoding
+    /// A mirror has what its source publishes: there, numbers may be missing.
+    let mayHaveGaps: Bool
+    let gaps: KnownGaps
     /// Shapes never change and are seldom added: they are read when a new one is met.
     private let shapes = Locked<[Int64: Entity]>([:])
     /// Is held by whoever uses the connection.
@@ -56,14 +59,15 @@ public final class HistoryReader: Sendable {
         try self.init(path: path, timeout: timeout, partSize: TransactionOutline.partSize)
     }
 
-    init(path: String, timeout: Duration = .seconds(5), partSize: Int) throws {
+    init(path: String, timeout: Duration = .seconds(5), partSize: Int, gaps: KnownGaps = KnownGaps()) throws {
         self.path = path
         self.partSize = partSize
+        self.gaps = gaps
         queue = try StoreConnection.open(path, .read, timeout: timeout, work: work)
         tables = CheckedTables()
         sideFiles = SideFiles.forLater(path)
         do {
-            (storeID, encoding) = try Self.prepare(queue, tables, path)
+            (storeID, encoding, mayHaveGaps) = try Self.prepare(queue, tables, path)
         } catch {
             // The first failure is the one to report.
             try? queue.end()
@@ -72,7 +76,7 @@ public final class HistoryReader: Sendable {
     }
 
     private static func prepare(_ queue: DatabaseQueue, _ tables: CheckedTables, _ path: String) throws
-        -> (StoreID, StoreEncoding)
+        -> (StoreID, StoreEncoding, mayHaveGaps: Bool)
     {
         try HistoryError.translating(path) {
             try queue.read { db in
@@ -80,7 +84,7 @@ public final class HistoryReader: Sendable {
                 try db.execute(sql: "PRAGMA cache_size = -256")
                 guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked(db) }
                 try tables.check(db)
-                return (try HistoryHeader(db).storeID, try StoreEncoding(db))
+                return (try HistoryHeader(db).storeID, try StoreEncoding(db), try StoreRecorder.isMirror(db))
             }
         }
     }
@@ -169,7 +173,7 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    func bounds() throws -> HistoryBounds { try read { db in try HistoryHeader(db).bounds } }
+    func bounds() throws -> HistoryBounds { try read { db in try HistoryHeader(db).bounds.with(gaps) } }
 
     /// Reads the next transactions.
     ///
@@ -203,12 +207,15 @@ public final class HistoryReader: Sendable {
         partSize: Int? = nil, values: WantedValues? = nil
     ) throws -> HistoryBatch {
         guard header.storeID == storeID else { throw Self.isGone }
-        try header.bounds.check(after: number, isPosition: isPosition)
+        try header.bounds.with(gaps).check(after: number, isPosition: isPosition)
         // The usual case when a look comes too early, or is a repeated one.
         if header.newest <= number {
             return HistoryBatch(transactions: [], end: number, isLast: last == .max, fingerprint: nil)
         }
-        let batch = try rows(db, filter, partSize: partSize).batch(after: number, through: last, limit: limit)
+        let batch = try reportingGaps(db, header) { floor in
+            try rows(db, filter, partSize: partSize, floor: floor)
+                .batch(after: number, through: last, limit: limit)
+        }
         guard let values else { return batch }
         return try adding(values, to: batch, db, end: header.end, after: number, through: last)
     }
@@ -228,14 +235,49 @@ public final class HistoryReader: Sendable {
     public func reversedBatch(
         before number: Int64?, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter()
     ) throws -> HistoryBatch {
+        try reversedBatch(before: number, limit, filter, partSize: nil)
+    }
+
+    func page(after number: Int64, filter: HistoryFilter) throws -> HistoryBatch {
         try read { db in
-            try rows(db, filter, isReversed: true).batch(after: number ?? .max, through: .max, limit: limit)
+            try batch(db, HistoryHeader(db), after: number, filter: filter, partSize: partSize)
+        }
+    }
+
+    func reversedPage(before number: Int64?, filter: HistoryFilter) throws -> HistoryBatch {
+        try reversedBatch(before: number, Self.batchSize, filter, partSize: partSize)
+    }
+
+    private func reversedBatch(before number: Int64?, _ limit: Int, _ filter: HistoryFilter, partSize: Int?)
+        throws -> HistoryBatch
+    {
+        try read { db in
+            let header = try HistoryHeader(db)
+            return try reportingGaps(db, header) { floor in
+                try rows(db, filter, isReversed: true, partSize: partSize, floor: floor)
+                    .batch(after: min(number ?? .max, header.end + 1), through: .max, limit: limit)
+            }
+        }
+    }
+
+    /// Reads rows, and remembers the gap that this finds.
+    ///
+    /// - Throws: `HistoryError` with `.tokenExpired` where the history has one.
+    private func reportingGaps<T>(_ db: Database, _ header: HistoryHeader, _ body: (_ floor: Int64) throws -> T)
+        throws -> T
+    {
+        do {
+            return try body(mayHaveGaps ? .max : header.floor)
+        } catch let gap as HistoryGap {
+            let rows = rows(db, floor: header.floor)
+            gaps.note(try rows.lastGap(from: gap).end)
+            throw HistoryError.missing(gap, "changes", oldest: header.bounds.with(gaps).oldest)
         }
     }
 
     func rows(
         _ db: Database?, _ filter: HistoryFilter = HistoryFilter(), isReversed: Bool = false,
-        partSize: Int? = nil
+        partSize: Int? = nil, floor: Int64 = .max
     ) -> HistoryRows {
         let decoder = ChangeDecoder(encoding: encoding) { [shapes] shape in
             try shapes.withLock { known in
@@ -247,7 +289,7 @@ public final class HistoryReader: Sendable {
         }
         return HistoryRows(
             db: db, store: storeID, decoder: decoder, filter: filter, isReversed: isReversed,
-            partSize: partSize, work: work)
+            partSize: partSize, work: work, floor: floor)
     }
 
     /// Reads a store's history once, by a connection of its own.

@@ -13,6 +13,8 @@ struct HistoryRows {
     /// A transaction with more changes is outlined; nil for none.
     let partSize: Int?
     let work: WorkLimit
+    /// Numbers after this follow each other, unless some were deleted by another hand; `.max` where they need not.
+    var floor = Int64.max
 
     /// Rows after the position that is bound to it, or before it.
     func statement() throws -> OpaquePointer {
@@ -81,6 +83,7 @@ struct HistoryRows {
     }
 
     /// - Parameter rows: A statement whose next row is the first after the position.
+    /// - Throws: `HistoryGap` where numbers are missing right after the position.
     private func batch(_ rows: OpaquePointer, after number: Int64, through last: Int64, limit: Int) throws
         -> HistoryBatch
     {
@@ -89,7 +92,7 @@ struct HistoryRows {
         var decoder = decoder
         var run = OriginRun()
         var end = number
-        var count = 0
+        var (count, bytes) = (0, 0)
         // Where the current run begins, and the run before it.
         var start = number
         var before = OriginRun()
@@ -98,6 +101,15 @@ struct HistoryRows {
             let continues = run.continues(with: rows, origin)
             // A declared writer's transaction is never split: the position may be of before the store was restored.
             if id > last, run.isUndeclared || !continues { break }
+            if let gap = gap(between: end, and: id) {
+                // Of a transaction that goes on behind it a part is missing.
+                let (last, whole) = (continues ? start : end, assembler.finish())
+                guard last != number else { throw gap }
+                if !continues, let whole { transactions.append(whole) }
+                return HistoryBatch(
+                    transactions: transactions, end: last, isLast: false,
+                    fingerprint: continues ? before.fingerprint : run.fingerprint)
+            }
             // A notice of unrecorded changes is a batch of its own: it has no author.
             let recreated = try UnrecordedChanges.entities(rows)
             if recreated != nil, count > 0, !isReversed {
@@ -107,7 +119,7 @@ struct HistoryRows {
             }
             if recreated != nil || !continues {
                 // A batch ends between transactions.
-                if count >= limit {
+                if count >= limit || bytes >= TransactionOutline.partBytes {
                     if let last = assembler.finish() { transactions.append(last) }
                     return HistoryBatch(
                         transactions: transactions, end: end, isLast: false, fingerprint: run.fingerprint)
@@ -116,7 +128,9 @@ struct HistoryRows {
                 swap(&run, &before)
                 run.begin(rows, origin, like: before)
                 if let finished = assembler.begin(run.origin, at: id) { transactions.append(finished) }
-            } else if run.isUndeclared, assembler.runLength >= limit {
+            } else if run.isUndeclared,
+                assembler.runLength >= limit || assembler.size.bytes >= TransactionOutline.partBytes
+            {
                 if let part = assembler.begin(run.origin, at: id) { transactions.append(part) }
                 return HistoryBatch(
                     transactions: transactions, end: end, isLast: false, fingerprint: run.fingerprint)
@@ -133,21 +147,71 @@ struct HistoryRows {
             if assembler.wantsChanges, let (entity, operation) = try decoder.kind(rows),
                 filter.accepts(entity, operation)
             {
-                if let partSize, !run.isUndeclared, assembler.changeCount == partSize {
+                let payload = rows.payload(from: 3, count: 2)
+                var size = assembler.size
+                size.add(1, bytes: payload)
+                if let partSize, !run.isUndeclared, size.isLarge(partSize: partSize) {
                     // It is alone in its batch.
                     if start == number {
-                        return try outlinedBatch(after: number, through: last, partSize: partSize)
+                        return try isReversed
+                            ? outlinedBatch(rows, run, before: id, partSize: partSize)
+                            : outlinedBatch(after: number, through: last, partSize: partSize)
                     }
                     return HistoryBatch(
                         transactions: transactions, end: start, isLast: false, fingerprint: before.fingerprint)
                 }
                 let change = try decoder.change(rows, entity, operation, at: assembler.timestamp)
-                if filter.accepts(change.objectID) { assembler.append(change) }
+                if filter.accepts(change.objectID) {
+                    assembler.append(change, bytes: payload)
+                    bytes += payload
+                }
             }
         }
         if let last = assembler.finish() { transactions.append(last) }
+        if isReversed, let gap = HistoryGap(after: 0, before: end, floor: floor) {
+            guard end != number else { throw gap }
+            return HistoryBatch(
+                transactions: transactions, end: end, isLast: false, fingerprint: run.fingerprint)
+        }
         return HistoryBatch(
             transactions: transactions, end: end, isLast: last == .max, fingerprint: run.fingerprint)
+    }
+
+    /// Backwards, the large transaction of the row that the statement is at.
+    private func outlinedBatch(
+        _ rows: OpaquePointer, _ run: borrowing OriginRun, before number: Int64, partSize: Int
+    ) throws -> HistoryBatch {
+        var (first, count) = (number, 0)
+        while let id = try next(rows, after: first), run.continues(with: rows, rows.textBytes(1)) {
+            first = id
+            count += 1
+            if count % Self.rowsPerWork == 0 { work.begin() }
+        }
+        let forward = HistoryRows(
+            db: db, store: store, decoder: decoder, filter: filter, isReversed: false, partSize: partSize,
+            work: work, floor: floor)
+        let batch = try forward.outlinedBatch(after: first - 1, through: .max, partSize: partSize)
+        return HistoryBatch(
+            transactions: batch.transactions, end: first, isLast: false, fingerprint: batch.fingerprint)
+    }
+
+    /// The last gap, from one that was found on.
+    func lastGap(from first: HistoryGap) throws -> HistoryGap {
+        let rows = try statement("> ?1 ORDER BY id")
+        defer { sqlite3_reset(rows) }
+        sqlite3_bind_int64(rows, 1, first.end)
+        var (gap, end, count) = (first, first.end, 0)
+        while let id = try next(rows, after: end) {
+            if let next = HistoryGap(after: end, before: id, floor: floor) { gap = next }
+            end = id
+            count += 1
+            if count % Self.rowsPerWork == 0 { work.begin() }
+        }
+        return gap
+    }
+
+    func gap(between last: Int64, and next: Int64) -> HistoryGap? {
+        HistoryGap(after: min(last, next), before: max(last, next), floor: floor)
     }
 }
 

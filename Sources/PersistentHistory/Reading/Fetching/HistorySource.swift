@@ -25,6 +25,11 @@ protocol HistorySource: HistoryReading {
     func outlinedBatch(
         after number: Int64, isPosition: Bool, through last: Int64, changes limit: Int, values: WantedValues?
     ) throws -> HistoryBatch
+    /// The next transactions that a filter selects, from the first of the history on with 0. A large one is alone, and
+    /// without its changes.
+    func page(after number: Int64, filter: HistoryFilter) throws -> HistoryBatch
+    /// The same backwards; from the newest on with nil.
+    func reversedPage(before number: Int64?, filter: HistoryFilter) throws -> HistoryBatch
     /// When the first transaction after a position was made; nil if there is none.
     func time(after number: Int64) throws -> HistoryTimestamp?
 

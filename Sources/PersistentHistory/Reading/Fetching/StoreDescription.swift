@@ -1,4 +1,5 @@
 import GRDB
+import GRDBSQLite
 
 /// What `historyctl describe` shows of a tracked store.
 public struct StoreDescription: Sendable, Equatable, Codable {
@@ -41,16 +42,16 @@ public struct StoreDescription: Sendable, Equatable, Codable {
         let catalog = try EntityCatalog(db)
         var counts: [BinaryText: Int64] = [:]
         var total: Int64 = 0
-        let rows = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT CAST(kind AS INTEGER) >> 2 AS shape, count(*) AS n FROM historyd_change
-                WHERE kind & 3 <> 3 GROUP BY 1
-                """)
-        for row in rows {
-            let count = try row.integer("n")
+        // Counted here: SQLite would sort all changes.
+        var shapes: [Int64: Int64] = [:]
+        try db.rows("SELECT kind FROM historyd_change") { row in
+            while try row.step(db) {
+                let kind = sqlite3_column_int64(row, 0)
+                if kind & 3 != 3 { shapes[kind >> 2, default: 0] += 1 }
+            }
+        }
+        for (shape, count) in shapes {
             total += count
-            let shape = try row.integer("shape")
             if let entity = catalog.shapes[shape] { counts[entity.name, default: 0] += count }
         }
         storeID = header.storeID

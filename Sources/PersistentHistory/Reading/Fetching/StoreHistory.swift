@@ -56,22 +56,27 @@ public enum StoreHistory {
     public static func open(_ path: String, timeout: Duration = .seconds(5)) throws -> any HistoryReading {
         do {
             let connection = try UntouchedConnection(path: path, timeout: timeout)
-            let (source, isOfCoreData) = try connection.read { db in
-                (try StoreRecorder.source(of: db), try StoreRecorder.isCoreData(db))
-            }
-            if source == .coreData { return try CoreDataReader(connection) }
+            let result = Result { try connection.read { db in try recorder(of: db, path) } }
+            if case .success(.coreData) = result { return try CoreDataReader(connection) }
             try connection.close()
-            if source == nil {
-                throw isOfCoreData ? CoreDataReader.noHistory(path) : HistoryError.notTracked(path)
-            }
+            _ = try result.get()
         } catch let error as HistoryError
             where [.storeMissing, .storeCorrupt, .storeTooNew, .notTracked].contains(error.code)
         {
             throw error
         } catch {
-            // Whatever has to be done to read it, Core Data's own it stays.
-            if StoreRecorder.isCoreDataByItself(path) { throw error }
+            // Whatever has to be done to read it, Core Data's own it stays; and what is not known may be.
+            let writer = StoreRecorder.writer(ofFile: path)
+            let isBusy = (error as? HistoryError)?.code == .storeBusy
+            if writer == .coreData || (writer == nil && isBusy) { throw error }
         }
         return try HistoryReader(path: path, timeout: timeout)
+    }
+
+    private static func recorder(of db: Database, _ path: String) throws -> Entity.Source {
+        if let source = try StoreRecorder.source(of: db) { return source }
+        if try StoreRecorder.isCoreData(db) { throw CoreDataReader.noHistory(path) }
+        let hasTables = try Bool.fetchOne(db, sql: "SELECT 1 FROM sqlite_schema LIMIT 1") ?? false
+        throw hasTables ? HistoryError.notTracked(path) : .hasNoTables(path)
     }
 }

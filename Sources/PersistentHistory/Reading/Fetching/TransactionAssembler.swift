@@ -17,6 +17,8 @@ struct TransactionAssembler {
     private var changes: [HistoryChange] = []
     /// Rows of the current run, including those that the filter leaves out.
     private(set) var runLength = 0
+    /// Of the current run's changes that the filter selects.
+    private(set) var size = ReadSize()
 
     init(store: StoreID, filter: HistoryFilter = HistoryFilter(), isReversed: Bool = false) {
         self.store = store
@@ -26,9 +28,6 @@ struct TransactionAssembler {
 
     /// Whether the current run's transaction passed the filter, so that its changes are of use.
     var wantsChanges: Bool { isWanted }
-
-    /// Changes of the current run that the filter selects.
-    var changeCount: Int { changes.count }
 
     /// The time that a delete's tombstone carries.
     var timestamp: HistoryTimestamp { origin.timestamp }
@@ -50,7 +49,8 @@ struct TransactionAssembler {
         runLength += 1
     }
 
-    mutating func append(_ change: HistoryChange) {
+    mutating func append(_ change: HistoryChange, bytes: Int) {
+        size.add(1, bytes: bytes)
         // Most transactions have one.
         if changes.isEmpty { changes = [change] } else { changes.append(change) }
     }
@@ -69,6 +69,7 @@ struct TransactionAssembler {
         defer {
             changes = []
             runLength = 0
+            size = ReadSize()
             isOpen = false
         }
         guard isOpen, !changes.isEmpty else { return nil }

@@ -28,6 +28,15 @@ extension OpaquePointer {
         return text.withUTF8 { $0.hasSameBytes(as: bytes) }
     }
 
+    /// How many bytes some columns have in texts and blobs.
+    func payload(from column: Int32, count: Int) -> Int {
+        (column..<column + Int32(count)).reduce(0) { bytes, column in
+            let type = sqlite3_column_type(self, column)
+            return type == SQLITE_TEXT || type == SQLITE_BLOB
+                ? bytes + Int(sqlite3_column_bytes(self, column)) : bytes
+        }
+    }
+
     /// Binds values to a statement's parameters, in their order.
     func bind(_ values: [HistoryValue]) {
         for (index, value) in values.enumerated() { bind(value, Int32(index + 1)) }

@@ -29,11 +29,17 @@ final class UntouchedConnection: Sendable {
     /// How often a read begins again because the files changed meanwhile.
     private static let attempts = 5
 
+    /// What does not change what is examined.
+    static let check =
+        "Run `PRAGMA integrity_check` on a copy, because sqlite3 changes the files beside a store that it opens. `historyctl history --salvage` reads what is left of a history of Core Data's."
+
     init(path: String, timeout: Duration) throws {
         self.path = path
         state = Locked(State(timeout: timeout))
         try HistoryError.translating(path, isUntouched: true) {
-            try state.withLock { state in _ = try opened(&state) }
+            try state.withLock { state in
+                try LockWait.retrying(timeout) { _ = try opened(&state) }
+            }
         }
     }
 
@@ -65,30 +71,41 @@ final class UntouchedConnection: Sendable {
         }
     }
 
-    /// Reads in one transaction. A body is run again where the files changed while it read.
+    /// Reads in one transaction. A body is run again where the files changed while it read: as long as an application
+    /// opens or closes the store, within the timeout.
     func read<T>(_ body: (Database) throws -> T) throws -> T {
         try HistoryError.translating(
-            path, remedy: "Copy the store again from where it is written.", isUntouched: true
+            path, remedy: "`historyctl history --salvage` reads what is left. Work on a copy of the files.",
+            isUntouched: true
         ) {
             try work.explaining {
                 try state.withLock { state in
-                    for _ in 0..<Self.attempts {
-                        let opened = try opened(&state)
-                        work.begin()
-                        let result = Result {
-                            try opened.queue.unsafeRead { db in
-                                try db.inReadTransaction { try body(db) }
-                            }
-                        }
-                        let isUnchanged = !opened.files.isOutdated(
-                            by: StoreFiles(of: opened.file), opened.access)
-                        if isUnchanged || opened.access == .shared { return try Self.value(result, path) }
-                    }
-                    throw HistoryError(
-                        .storeBusy, "The store \"\(path)\" changes while it is read.", hint: "Try again.")
+                    let timeout = state.timeout
+                    return try LockWait.retrying(timeout) { try readOnce(&state, body) }
                 }
             }
         }
+    }
+
+    private func readOnce<T>(_ state: inout State, _ body: (Database) throws -> T) throws -> T {
+        for _ in 0..<Self.attempts {
+            let opened = try opened(&state)
+            work.begin()
+            let result = Result {
+                try opened.queue.unsafeRead { db in try db.inReadTransaction { try body(db) } }
+            }
+            let isUnchanged = !opened.files.isOutdated(by: StoreFiles(of: opened.file), opened.access)
+            if isUnchanged { return try Self.value(result, path) }
+            // SQLite follows what happens to the content, and a failure may come from files that are made or removed.
+            if opened.access == .shared, case .success(let value) = result { return value }
+        }
+        throw isChanging
+    }
+
+    private var isChanging: HistoryError {
+        HistoryError(
+            .storeBusy, "The files of the store \"\(path)\" change while it is read: an application uses it.",
+            hint: "Try again.")
     }
 
     private static func value<T>(_ result: Result<T, any Error>, _ path: String) throws -> T {
@@ -123,8 +140,15 @@ final class UntouchedConnection: Sendable {
         let file = try StorePath.resolve(path)
         let files = StoreFiles(of: file)
         let timeout = state.timeout
-        let access = try files.access(to: file)
-        let queue = try Self.value(Result { try Self.connect(file, access, timeout, work) }, path)
+        let access: UntouchedAccess
+        let queue: DatabaseQueue
+        do {
+            access = try files.access(to: file)
+            queue = try Self.value(Result { try Self.connect(file, access, timeout, work) }, path)
+        } catch {
+            // An application makes the files of a store, or removes them.
+            throw files == StoreFiles(of: file) ? error : isChanging
+        }
         let opened = Opened(queue: queue, access: access, files: files, file: file)
         state.opened = opened
         return opened

@@ -21,26 +21,28 @@ struct SuspectedDamage: Sendable {
     let writer: Int32
     let check: Check
     private let cause: DatabaseError?
+    /// Whether no file may be made or changed beside the store.
+    private let isUntouched: Bool
 
     /// A larger store takes seconds to check, while others wait for the answer.
     private static let largestChecked: Int64 = 64 << 20
     static let own = sqlite3_libversion_number()
 
     init(said: String, writer: Int32, check: Check) {
-        (self.said, self.writer, self.check, cause) = (said, writer, check, nil)
+        (self.said, self.writer, self.check, cause, isUntouched) = (said, writer, check, nil, false)
     }
 
     /// Without another look at the store.
     init(_ error: DatabaseError) {
         said = error.message ?? "SQLite result \(error.extendedResultCode.rawValue)"
-        (writer, check, cause) = (0, .didNotRun, error)
+        (writer, check, cause, isUntouched) = (0, .didNotRun, error, false)
     }
 
     /// Asks the store itself.
     init(_ error: DatabaseError, of path: String, isUntouched: Bool) {
         assertMayWait()
         said = error.message ?? "SQLite result \(error.extendedResultCode.rawValue)"
-        cause = error
+        (cause, self.isUntouched) = (error, isUntouched)
         let answer = Locked<(writer: Int32, check: Check)>((0, .didNotRun))
         do {
             try isUntouched
@@ -118,7 +120,9 @@ struct SuspectedDamage: Sendable {
         case .didNotRun:
             return HistoryError(
                 .storeCorrupt, "The store \"\(path)\" cannot be read: \(said).",
-                hint: "`PRAGMA integrity_check` of the application's SQLite tells whether it is damaged.",
+                hint: isUntouched
+                    ? UntouchedConnection.check
+                    : "`PRAGMA integrity_check` of the application's SQLite tells whether it is damaged.",
                 cause: cause)
         case .isSound:
             return HistoryError(
