@@ -4,6 +4,7 @@
 #include "CSQLiteHistory.h"
 
 #include <stdint.h>
+#include <sqlite3.h>
 
 /* What a connection holds of a wal-index's read marks: see solo.c. */
 struct solo {
