@@ -25,11 +25,19 @@ enum { writerLock = 0, firstMark = 3, marks = 5, all = (1 << marks) - 1 };
 /* Positions in the first region of a wal-index, in words of the machine. */
 enum { lastFrame = 4, backfilled = 24, firstMarkWord = 25 };
 
+/* What SQLite writes into a mark that nobody has. */
+static const uint32_t unused = 0xffffffff;
+
 /* In microseconds. */
 static const long long longest = 250000;
 
 static uint32_t word(uint32_t volatile *index, int position) {
     return __atomic_load_n(&index[position], __ATOMIC_SEQ_CST);
+}
+
+/* Of a mark that is held exclusively. */
+static void setMark(uint32_t volatile *index, int mark, uint32_t frame) {
+    __atomic_store_n(&index[firstMarkWord + mark], frame, __ATOMIC_SEQ_CST);
 }
 
 static long long microseconds(void) {
@@ -45,6 +53,8 @@ static int setLocks(
 }
 
 static void release(struct solo *solo, sqlite3_file *file, const sqlite3_io_methods *base) {
+    if (solo->ahead) setMark(solo->index, solo->ahead, unused);
+    solo->ahead = 0;
     if (solo->held == all) {
         setLocks(file, base, 0, marks, SQLITE_SHM_UNLOCK);
     } else {
@@ -78,7 +88,7 @@ static int shutDoor(uint32_t volatile *index, unsigned held, uint32_t last) {
     int door = marks - 1;
     while (door > 0 && !(held >> door & 1)) door--;
     if (door == 0) return 0;
-    __atomic_store_n(&index[firstMarkWord + door], last, __ATOMIC_SEQ_CST);
+    setMark(index, door, last);
     for (int i = door + 1; i < marks; i++) {
         if (word(index, firstMarkWord + i) == last) return 0;
     }
@@ -95,15 +105,39 @@ void solo_open(
     unsigned own = 1u << solo->reading;
     for (int i = marks - 1; i > 0; i--) {
         if (!(solo->held & ~own) || !(solo->held >> i & 1) || i == solo->reading) continue;
-        __atomic_store_n(&index[firstMarkWord + i], word(index, lastFrame), __ATOMIC_SEQ_CST);
+        setMark(index, i, word(index, lastFrame));
         break;
     }
-    if (solo->reading > 0) __atomic_store_n(&index[firstMarkWord + solo->reading], 0, __ATOMIC_SEQ_CST);
+    if (solo->ahead && solo->ahead != solo->reading) {
+        if (word(index, firstMarkWord + solo->ahead) > word(index, lastFrame)) {
+            setMark(index, solo->ahead, unused);
+        }
+    }
+    solo->ahead = 0;
+    if (solo->reading > 0) setMark(index, solo->reading, 0);
     for (int i = 0; i < marks; i++) {
         if (solo->held & ~own & 1u << i) setLocks(file, base, i, 1, SQLITE_SHM_UNLOCK);
     }
     solo->held &= own;
     solo->isOpen = 1;
+}
+
+/* An application in a loop begins its next transaction some microseconds after a commit, by the mark that it has just left. It
+ * does not ask for that where another mark stands at the new end of the log: so one that is held is put there, where
+ * its commits are alike. */
+static void lookAhead(struct solo *solo, uint32_t volatile *index, uint32_t last) {
+    if (solo->last && last > solo->last) solo->growth = last - solo->last;
+    solo->last = last;
+    if (!solo->growth) return;
+    int door = marks - 1;
+    while (door > 0 && !(solo->held >> door & 1)) door--;
+    for (int i = door - 1; i > 0; i--) {
+        if (!(solo->held >> i & 1)) continue;
+        if (solo->ahead && solo->ahead != i && solo->ahead != door) setMark(index, solo->ahead, unused);
+        setMark(index, i, last + solo->growth);
+        solo->ahead = i;
+        return;
+    }
 }
 
 static int enter(
@@ -112,6 +146,7 @@ static int enter(
 ) {
     memset(readers, 0, sizeof *readers);
     solo->isWanted = 1;
+    solo->index = index;
     if (!index) return SQLITE_OK;
     int rc = SQLITE_BUSY;
     if (!solo->held) {
@@ -133,6 +168,7 @@ static int enter(
     readers->outdated = outdated(index, others, last);
     for (int i = 0; i < marks; i++) readers->marks[i] = word(index, firstMarkWord + i);
     readers->isShut = shutDoor(index, solo->held, last);
+    lookAhead(solo, index, last);
     return readers->isShut && !(others & ~(staying & readers->outdated)) ? SQLITE_OK : SQLITE_BUSY;
 }
 
@@ -142,6 +178,7 @@ int solo_enter(
     struct solo *solo, sqlite3_file *file, const sqlite3_io_methods *base, uint32_t volatile *index, unsigned staying,
     int wait, struct history_readers *readers
 ) {
+    solo->last = 0;
     int rc = enter(solo, file, base, index, staying, readers);
     if (rc != SQLITE_BUSY || wait <= 0) return rc;
     long long end = microseconds() + wait;

@@ -16,6 +16,11 @@ struct solo {
     /* The mark by which SQLite reads. */
     int reading;
     int restartsLog;
+    /* The end of the log at the last look of an attempt, and by how much it grew then. */
+    uint32_t last, growth;
+    /* The mark that stands where the log is likely to end next; 0 if none does. */
+    int ahead;
+    uint32_t volatile *index;
     /* When the transaction began, in microseconds, and whether others may begin one beside it. */
     long long start;
     int isOpen;

@@ -187,13 +187,14 @@ class Case:
     """Applications beside a daemon, and what it does meanwhile."""
 
     def __init__(self, name, clean=None, writers=1, readers=0, hold=0.002, pace=0.001, alone=False, rows=None,
-                 meanwhile=None, cleans=True, **entry):
+                 meanwhile=None, cleans=True, seconds=0, **entry):
         self.name, self.meanwhile, self.rows, self.cleans, self.entry = name, meanwhile, rows, cleans, entry
+        self.seconds = seconds
         self.clean = clean or {"strategy": "byNotification", "times": 1}
         self.applications = dict(writers=writers, readers=readers, hold=hold, pace=pace, alone=alone)
 
     def run(self, seconds, rows):
-        rows = self.rows or rows
+        rows, seconds = self.rows or rows, self.seconds or seconds
         folder = tempfile.mkdtemp(prefix="guests-")
         try:
             plain, store = f"{folder}/plain.sqlite", f"{folder}/store.sqlite"
@@ -294,7 +295,7 @@ TABLE = [
     Case("1, 5 ms, and 3 readers without pause", readers=3, hold=0.005),
     Case("1, 10 ms, and 8 readers without pause", readers=8, hold=0.01),
     Case("1, 2 ms, cleaned by time", clean=BY_TIME),
-    Case("1, 2 ms, beside a transaction that stays open", meanwhile=staying),
+    Case("1, 2 ms, beside a transaction that stays open", meanwhile=staying, seconds=15),
     Case("1, 2 ms, historyctl clean of 300,000", clean=NEVER, rows=300_000, meanwhile=cleaning),
     Case("1, 2 ms, tables are made", entities="*", meanwhile=making_tables),
     Case("1, 2 ms, track and untrack", meanwhile=tracking),
@@ -307,7 +308,7 @@ CHECK = [
     Case("50 ms between read and write", hold=0.05, pace=0.005),
     Case("several applications and readers", writers=2, readers=2, hold=0.005),
     Case("cleaned by time", clean=BY_TIME),
-    Case("a transaction that stays open", meanwhile=staying),
+    Case("a transaction that stays open", meanwhile=staying, seconds=10),
     Case("historyctl clean", clean=NEVER, rows=100_000, meanwhile=cleaning),
     Case("tables are made", entities="*", meanwhile=making_tables),
     Case("track and untrack", meanwhile=tracking),

@@ -19,6 +19,7 @@ import Testing
         deliveries.delays.record(microseconds: 1500)
         status.stores[name] = .init()
         status.stores[name]?.consumers["Main"] = deliveries
+        status.stores[name]?.cleaningEffort.countStep()
         status.hooks["p/h"] = .init(calls: 2)
         status.hooks["p/h"]?.callTimes.record(microseconds: 800)
         status.hooks["p/h"]?.callTimes.record(microseconds: 2_000_000_000)
@@ -65,6 +66,10 @@ import Testing
             "historyd_consumer_state{store=\"contacts\",consumer=\"Main\",state=\"level\"} 0",
             "historyd_replica_up{store=\"contacts\",consumer=\"Main\",replica=\"view\"} 0",
             "historyd_store_history_changes{store=\"contacts\"} 40",
+            "historyd_cleanup_steps_total{store=\"contacts\"} 1",
+            "historyd_cleanup_refusals_total{store=\"contacts\"} 0",
+            "historyd_cleanup_steps_at_risk_total{store=\"contacts\"} 0",
+            "historyd_cleanup_longest_wait_seconds{store=\"contacts\"} 0",
             "historyd_hook_retries_total{hook=\"p/h\"} 2",
             "historyd_store_history_size_bytes{store=\"contacts\"} 3000",
             "historyd_store_wal_size_bytes{store=\"contacts\"} 0",

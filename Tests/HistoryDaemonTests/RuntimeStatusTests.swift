@@ -42,6 +42,20 @@ private let error = HistoryError(.storeBusy, "It is locked.")
         #expect(line(.feedMoved(consumer: "Main", context: "live", to: token(1))) == nothing)
     }
 
+    @Test func aCleanupWaitsUntilItsNextStep() {
+        var status = RuntimeStatus(stores: 1, hooks: 0)
+        func apply(_ event: PipelineEvent) -> RuntimeStatus.Store? {
+            _ = status.apply(event, store: "a", at: Self.start)
+            return status.stores["a"]
+        }
+        #expect(apply(.cleaningWaits(HistoryError(.storeBusy, "wait")))?.cleaningWaits != nil)
+        #expect(apply(.cleaningStepped(CleaningEffort()))?.cleaningWaits != nil)
+        var effort = CleaningEffort()
+        effort.countStep()
+        #expect(apply(.cleaningStepped(effort))?.cleaningWaits == nil)
+        #expect(apply(.cleaningStepped(effort))?.cleaningEffort.steps == 2)
+    }
+
     @Test func aFailureStaysUntilItIsOver() {
         var status = RuntimeStatus()
         func after(_ event: PipelineEvent) -> RuntimeStatus.Consumer {

@@ -174,6 +174,41 @@ import Testing
         #expect(kept.deleted == 20_000)
     }
 
+    @Test("A cleanup waits while others are in a transaction, says so, and makes none of them fail")
+    func others() async throws {
+        let store = try GatekeeperStore()
+        try store.write("A", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
+        let efforts = Locked<[CleaningEffort]>([])
+        func clean() async throws -> Int {
+            try await HistoryCleaner(path: store.path, rule: DeliveryRule(authors: [])).clean(
+                through: .max, of: nil, timeout: .milliseconds(300),
+                progress: { progress in
+                    if case .stepped(let effort) = progress { efforts.withLock { $0.append(effort) } }
+                }, shouldStop: { false }
+            ).deleted
+        }
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let guest = try DatabaseQueue(path: store.path, configuration: configuration)
+        try await guest.writeWithoutTransaction { db in
+            try db.execute(sql: "BEGIN")
+            _ = try Row.fetchAll(db, sql: "SELECT * FROM t")
+        }
+        let error = await #expect(throws: HistoryError.self) { _ = try await clean() }
+        #expect(error?.code == .storeBusy)
+        #expect(error?.message.contains("waits for transactions to end") == true)
+        #expect(efforts.withLock { $0.last?.steps } == 0)
+        #expect(efforts.withLock { $0.last?.refusals ?? 0 } > 0)
+        // A commit in between would refuse this at once.
+        try await guest.writeWithoutTransaction { db in
+            try db.execute(sql: "UPDATE t SET id = id + 10")
+            try db.execute(sql: "COMMIT")
+        }
+        #expect(try await clean() > 0)
+        #expect(efforts.withLock { $0.last?.steps ?? 0 } > 0)
+        #expect(efforts.withLock { $0.allSatisfy { $0.atRisk == 0 } })
+    }
+
     @Test("A notification that is counted while history is cleaned counts for the next turn")
     func countedMeanwhile() async throws {
         let store = try GatekeeperStore()

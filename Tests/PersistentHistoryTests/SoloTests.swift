@@ -184,6 +184,40 @@ import Testing
         #expect(order.withLock { $0 } == ["first", "solo", "second"])
     }
 
+    @Test("An application that begins its next transaction at once is met between two of them, and never fails")
+    func loop() throws {
+        let store = try Store()
+        nonisolated(unsafe) let application = try store.application()
+        let isOver = Locked(false)
+        let problems = Locked<[String]>([])
+        let commits = Locked(0)
+        let finished = DispatchSemaphore(value: 0)
+        Thread.detachNewThread {
+            while !isOver.withLock({ $0 }) {
+                do {
+                    try application.read()
+                    usleep(1000)
+                    try application.write()
+                    try application.end()
+                    commits.withLock { $0 += 1 }
+                } catch {
+                    problems.withLock { $0.append("\(error)") }
+                    break
+                }
+            }
+            finished.signal()
+        }
+        var written = 0
+        while written < 30, problems.withLock(\.isEmpty) {
+            if try store.write(wait: .milliseconds(20)) { written += 1 }
+        }
+        isOver.withLock { $0 = true }
+        finished.wait()
+        #expect(problems.withLock { $0 } == [])
+        #expect(try store.count() == commits.withLock { $0 } + written)
+        #expect(try store.isWhole())
+    }
+
     @Test("A connection that stays in an outdated state stands in nobody's way; in the current state it does")
     func staying() throws {
         let store = try Store()

@@ -85,7 +85,7 @@ extension RuntimeStatus.Store {
         case .cleaningWaits(let error): cleaningWaits = "\(error)"
         case .cleaningStepped(let effort):
             cleaningEffort.add(effort)
-            cleaningWaits = nil
+            if effort.steps > 0 { cleaningWaits = nil }
         case .cleaningHeldBack(let names): effects.mayChangeLine = set(\.holdingBack, Set(names))
         case .feedMoved(let consumer, let context, _):
             effects.mayChangeLine = release("\(consumer)/\(context)")

@@ -7,7 +7,9 @@ struct CleaningSteps {
     /// For how long a step may be refused before the cleanup is given up; nil for ever.
     let timeout: Duration?
     let progress: (CleaningProgress) -> Void
-    private(set) var effort = CleaningEffort()
+    /// Since the last report.
+    private var effort = CleaningEffort()
+    private var reportedAt = ContinuousClock.now
     private var entry = SoloEntry()
     private var solo = SoloPace()
     private var risk = RiskBudget()
@@ -20,6 +22,13 @@ struct CleaningSteps {
 
     /// After which time it is said that the cleanup waits.
     private static let saidAfter: Duration = .seconds(10)
+    private static let reportInterval: Duration = .seconds(1)
+
+    /// Reports what was done since the last report.
+    mutating func report() {
+        progress(.stepped(effort))
+        (effort, reportedAt) = (CleaningEffort(), .now)
+    }
 
     /// For how long a lock may stand in the way.
     private static let lockTimeout: Duration = .seconds(5)
@@ -50,6 +59,7 @@ struct CleaningSteps {
         while !shouldStop() {
             let (attempt, version) = try attempt(pace, step)
             let now = ContinuousClock.now
+            if now - reportedAt >= Self.reportInterval { report() }
             guard case .taken(let taken, let duration) = attempt else {
                 let since = refusedSince ?? now
                 refusedSince = since
@@ -67,7 +77,7 @@ struct CleaningSteps {
             if refusedSince != nil { effort.waited(for: now - (refusedSince ?? now)) }
             (refusedSince, isSaid) = (nil, false)
             risk.taken(after: duration, now: now)
-            effort.steps += 1
+            effort.countStep()
             done += taken.done
             committed(taken)
             if taken.isLast { break }
@@ -107,7 +117,7 @@ struct CleaningSteps {
                         result = try body(db)
                         return .commit
                     }
-                    effort.atRisk += 1
+                    effort.countRisk()
                     return result
                 }
             }
@@ -133,18 +143,22 @@ enum CleaningProgress {
     case waits(HistoryError)
 }
 
-/// The transactions of a cleanup, and how they kept out of the way of others.
+/// Transactions of a cleanup, and how they kept out of the way of others.
 public struct CleaningEffort: Sendable, Hashable {
     /// Transactions that were committed.
-    public internal(set) var steps = 0
+    public private(set) var steps = 0
     /// How often one was put off because another connection was in a transaction.
     public private(set) var refusals = 0
     /// Of the steps, those that were taken although other connections were in a transaction.
-    public internal(set) var atRisk = 0
+    public private(set) var atRisk = 0
     /// For how long a step was put off at most.
     public private(set) var longestWait: Duration = .zero
 
     package init() {}
+
+    package mutating func countStep() { steps += 1 }
+
+    mutating func countRisk() { atRisk += 1 }
 
     mutating func refused(for time: Duration) {
         refusals += 1
@@ -153,7 +167,7 @@ public struct CleaningEffort: Sendable, Hashable {
 
     mutating func waited(for time: Duration) { longestWait = max(longestWait, time) }
 
-    /// Counts another cleanup.
+    /// Counts another report.
     package mutating func add(_ other: CleaningEffort) {
         steps += other.steps
         refusals += other.refusals

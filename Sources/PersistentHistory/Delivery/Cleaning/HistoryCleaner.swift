@@ -42,7 +42,7 @@ public struct HistoryCleaner: Sendable {
     ) async throws -> Outcome {
         let queue = try StoreConnection.open(path, .write, timeout: .zero, work: WorkLimit())
         var steps = CleaningSteps(path: path, queue: queue, timeout: timeout, progress: progress)
-        defer { progress(.stepped(steps.effort)) }
+        defer { steps.report() }
         do {
             let outcome = try await clean(&steps, through: limit, of: history, shouldStop)
             try HistoryError.translating(path) { try queue.end() }

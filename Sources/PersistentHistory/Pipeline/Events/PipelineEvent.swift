@@ -112,7 +112,7 @@ public enum PipelineEvent: Sendable {
     case cleaningFailed(HistoryError)
     /// A cleanup waits for a moment in which no other connection is in a transaction.
     case cleaningWaits(HistoryError)
-    /// At the end of each cleanup: its transactions.
+    /// From time to time during a cleanup, and at its end: its transactions since the last report.
     case cleaningStepped(CleaningEffort)
     /// Cleaning goes on after a failure, also where there was nothing left to delete.
     case cleaningRecovered
