@@ -28,7 +28,8 @@ package enum ExitStatus: Int32, Error, Sendable {
         switch error.code {
         case .authorInvalid, .tokenInvalid: self = .usage
         case .storeMissing: self = .noInput
-        case .storeCorrupt, .storeTooNew, .storeCopied, .formatTooNew, .notAnEntity, .isMirror, .onlyRead, .tokenForeign,
+        case .storeCorrupt, .storeTooNew, .storeCopied, .formatTooNew, .notAnEntity, .isMirror, .onlyRead,
+            .tokenForeign,
             .tokenAhead, .tokenNotSent, .statementFailed:
             self = .badData
         case .storeUnreadable, .wouldLockOut, .stateNotPermitted: self = .noPermission

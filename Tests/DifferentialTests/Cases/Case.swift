@@ -62,7 +62,7 @@ struct Case {
         if settings.recursiveTriggers { lines.append("PRAGMA recursive_triggers = ON; -- on each connection") }
         if settings.foreignKeys { lines.append("PRAGMA foreign_keys = ON; -- on each connection") }
         if settings.hasLimits {
-            lines.append(".limit compound_select 3 -- on each connection; expr_depth 40, function_arg 8")
+            lines.append(".limit compound_select 3 -- on each connection; expr_depth 100, function_arg 8")
         }
         if !settings.trustsSchema { lines.append("PRAGMA trusted_schema = OFF; -- on each connection") }
         for step in steps {

@@ -51,7 +51,7 @@ final class Connection {
     /// Sets limits that SQLite recommends (https://www.sqlite.org/security.html), but for the depth of expressions.
     func limit() {
         for (limit, value) in [
-            (SQLITE_LIMIT_COMPOUND_SELECT, 3), (SQLITE_LIMIT_EXPR_DEPTH, 40), (SQLITE_LIMIT_FUNCTION_ARG, 8),
+            (SQLITE_LIMIT_COMPOUND_SELECT, 3), (SQLITE_LIMIT_EXPR_DEPTH, 100), (SQLITE_LIMIT_FUNCTION_ARG, 8),
         ] as [(Int32, Int32)] {
             sqlite3_limit(handle, limit, value)
         }
