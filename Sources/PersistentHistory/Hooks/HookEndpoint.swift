@@ -97,6 +97,8 @@ public struct HookFailure: Error, Sendable, Hashable, CustomStringConvertible {
     public enum Reason: String, Sendable, Hashable {
         /// The process could not be started.
         case cannotStart
+        /// The daemon itself lacks descriptors, processes or memory for the call. No attempt counts for it.
+        case daemonLacks
         /// The plugin answered with an error, or ended with a status other than 0.
         case refused
         /// The hook did not answer within its timeout; its process group was killed.
@@ -120,5 +122,6 @@ public struct HookFailure: Error, Sendable, Hashable, CustomStringConvertible {
         self.message = message
     }
 
+    /// As text.
     public var description: String { message }
 }
