@@ -73,8 +73,7 @@ package struct ControlClient: Sendable {
     private func connect() async throws -> Connection {
         let descriptor: Int32
         do throws(SystemError) {
-            // NIO takes no path that is longer than 103 bytes.
-            descriptor = try UnixAddress.connect(to: socketPath)
+            descriptor = try await connected()
         } catch {
             throw unreached(error.number)
         }
@@ -83,6 +82,27 @@ package struct ControlClient: Sendable {
             channel.eventLoop.makeCompletedFuture {
                 try channel.pipeline.syncOperations.addHTTPClientHandlers()
                 return try Connection(wrappingChannelSynchronously: channel)
+            }
+        }
+    }
+
+    /// How long one attempt waits for a place: whoever is cancelled leaves no thread behind for longer.
+    private static let wait: Duration = .milliseconds(250)
+
+    /// Where as many clients wait as may, it waits with them, for as long as the answer may take.
+    private func connected() async throws(SystemError) -> Int32 {
+        let end = ContinuousClock.now + (timeout ?? .seconds(30))
+        var wait = Duration.zero
+        while true {
+            do throws(SystemError) {
+                // NIO takes no path that is longer than 103 bytes.
+                if wait == .zero { return try UnixAddress.connect(to: socketPath) }
+                return try await onPool { [socketPath, wait] () throws(SystemError) in
+                    try UnixAddress.connect(to: socketPath, timeout: wait)
+                }
+            } catch {
+                guard error.number == EAGAIN, .now < end, !Task.isCancelled else { throw error }
+                wait = Self.wait
             }
         }
     }

@@ -151,12 +151,12 @@ package struct DeadLetterReport: Codable, Sendable, Hashable {
     package var reason: String
     package var attempts: Int
     package var keptAt: String
-    /// The call's parameters, as the hook got them: JSON in a text.
-    package var call: String
+    /// The call's parameters, as the hook got them: JSON in a text. Nil for a user that may not read the store.
+    package var call: String?
 
     package init(
         id: String, store: String, consumer: String, hook: String, delivery: String, method: String,
-        reason: String, attempts: Int, keptAt: String, call: String
+        reason: String, attempts: Int, keptAt: String, call: String?
     ) {
         self.id = id
         self.store = store

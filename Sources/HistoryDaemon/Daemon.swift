@@ -21,8 +21,7 @@ package struct Daemon: Sendable {
 
     /// Reads which hooks were added to an earlier daemon to be kept.
     ///
-    /// - Throws: `HistoryError` if these cannot be read, `ConfigurationErrors` if they do not fit the
-    ///   configuration.
+    /// - Throws: `HistoryError` if these cannot be read, or not be moved aside where they do not fit the configuration.
     package init(
         _ loaded: LoadedConfiguration, stateFolder: StateFolder, logger: Logger, level: LiveLogLevel,
         notifier: ServiceNotifier
@@ -32,9 +31,7 @@ package struct Daemon: Sendable {
         self.level = level
         self.notifier = notifier
         folder = stateFolder
-        let kept = PersistedHooks(stateFolder: stateFolder.path)
-        try kept.moveAsideDamaged(logger)
-        persisted = try kept.load(for: loaded.configuration, besides: loaded.plugins)
+        persisted = try PersistedHooks(stateFolder: stateFolder.path).load(for: loaded, logger)
         // Before the daemon listens for it, it would end it.
         signal(SIGHUP, SIG_IGN)
     }

@@ -94,6 +94,11 @@ extension ChildProcess {
                 plugin,
                 environment: self.environment(
                     of: plugin, adding: environment.merging(secrets) { $1 }, inherited: inherited))
+        } catch  where error.isOwnLack {
+            throw HookFailure(
+                .daemonLacks,
+                "Plugin \"\(plugin.name)\" could not be started, because the daemon lacks something: \(error)."
+            )
         } catch {
             // What is wrong with a program says more than errno: ENOENT may mean its interpreter.
             let program = plugin.command.first ?? ""
@@ -224,4 +229,10 @@ extension ChildProcess {
         defer { for pointer in pointers { free(pointer) } }
         return body(pointers)
     }
+}
+
+extension SystemError {
+    /// Whether a process could not be started for want of something that the daemon uses up: descriptors, processes,
+    /// memory, or what epoll(7) may watch. The program is not to blame.
+    var isOwnLack: Bool { [EMFILE, ENFILE, ENOMEM, EAGAIN, ENOSPC].contains(number) }
 }

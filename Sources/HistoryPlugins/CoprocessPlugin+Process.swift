@@ -17,6 +17,10 @@ import PersistentHistory
     var buffer = [UInt8](repeating: 0, count: 65_536)
     var splitter = LineSplitter(limit: CoprocessPlugin.maximumLine)
     var blankLines = 0
+    /// An answer is being read on another thread.
+    var isReadingLong = false
+    /// Nothing of it is left.
+    fileprivate(set) var isOver = false
 
     var takesInput: Bool { !refusesInput && !closesInput }
 
@@ -152,6 +156,7 @@ extension CoprocessPlugin {
             return teardown
         }
         endSession()
+        session.isOver = true
         child.output.onReady(nil)
         child.input.onReady(nil)
         return teardown.reason.map { "\($0.rawValue), and " } ?? ""

@@ -40,6 +40,8 @@ import ServiceLifecycle
         case over
     }
     var stage = Stage.none
+    /// A call is being written on another thread, and nothing else is sent meanwhile.
+    var isWritingLong = false
     /// Requests that are still to be written: they gather while the pipe is full.
     var outbox = JSONBytes()
     /// Looks whether the oldest call has waited for too long.

@@ -6,14 +6,16 @@ package import PersistentHistory
 /// A plugin whose process is started for each call: it reads the call's `params` as one line from
 /// standard input, and ends with status 0 if all is well.
 ///
-/// Calls for several consumers run side by side, in a process each.
+/// Calls for several consumers run side by side, in a process each, as far as there are descriptors.
 package final class OneshotPlugin: HookEndpoint {
     package let plugin: PluginConfiguration
     private let logger: Logger
+    private let budget: ProcessBudget
     private let isFinishing = Locked(false)
 
-    package init(_ plugin: PluginConfiguration, logger: Logger) {
+    package init(_ plugin: PluginConfiguration, logger: Logger, budget: ProcessBudget = .shared) {
         self.plugin = plugin
+        self.budget = budget
         var logger = logger
         logger[metadataKey: "plugin"] = "\(plugin.name)"
         self.logger = logger
@@ -54,7 +56,7 @@ package final class OneshotPlugin: HookEndpoint {
     }
 
     /// The most that a merge hook may print.
-    private static let maximumResult = 16 << 20
+    private static let maximumResult = 1 << 20
 
     private enum Part: Sendable {
         case process
@@ -81,6 +83,8 @@ package final class OneshotPlugin: HookEndpoint {
         ]
         var logger = logger
         logger[metadataKey: "hook"] = "\(header.hook)"
+        guard await budget.begin() else { throw cancelled(header) }
+        defer { budget.end() }
         let (result, status) = try await ChildProcess.run(plugin, adding: environment) {
             [logger, bytes = json.bytes.array] child in
             await attend(child, request: bytes, keeping: limit, logger: logger)

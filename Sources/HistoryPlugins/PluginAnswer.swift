@@ -31,6 +31,7 @@ struct PluginAnswer: Sendable, Hashable {
 
     /// Reads one line as a JSON-RPC 2.0 response; nil if it is none.
     init?(line: ArraySlice<UInt8>) {
+        if line.count > LongMessage.bytes { assertMayWait() }
         if let id = Self.success(line) {
             self.id = id
             outcome = .null

@@ -61,6 +61,27 @@ import PersistentHistory
         wasSent()
     }
 
+    /// Whether the next call is long.
+    var nextIsLong: Bool {
+        if isOfObserver { return observerCalls[sent].isLonger(than: LongMessage.bytes) }
+        switch request {
+        case .hook(.merge(let call), _): return call.isLonger(than: LongMessage.bytes)
+        case .context(let call, _): return call.isLonger(than: LongMessage.bytes)
+        default: return false
+        }
+    }
+
+    /// Writes the next call, on any thread.
+    var nextCall: @Sendable (_ id: Int64, _ json: inout JSONBytes) -> Void {
+        switch request {
+        case .hook(let request, _):
+            let index = sent
+            return { request.write(call: index, $0, to: &$1) }
+        case .context(let call, _):
+            return { CallJSON.writeRequest($0, method: call.method, to: &$1) { call.write(to: &$0) } }
+        }
+    }
+
     func wasSent() {
         sent += 1
         sentInTurn += 1
@@ -140,12 +161,15 @@ import PersistentHistory
 
 /// What the process answers: read when there is something, and handed to the conversation that has the turn.
 extension CoprocessPlugin {
-    /// Longer lines are nonsense.
-    nonisolated static let maximumLine = 16 << 20
+    /// Longer lines are nonsense. The longest answer that means something is a merge hook's that rejects a whole batch: 5,000
+    /// tokens.
+    nonisolated static let maximumLine = 1 << 20
     /// Lines without anything on them are passed over, but not for ever.
     private static let maximumBlankLines = 1000
 
     func readAnswers(_ session: CoprocessSession) {
+        // It is read on afterwards.
+        if session.isReadingLong { return }
         takeTurnBack()
         defer { offerTurn() }
         let output = session.child.output
@@ -153,7 +177,7 @@ extension CoprocessPlugin {
             repeat {
                 guard let count = try output.readNow(into: &session.buffer) else { return }
                 if count == 0 { return session.outputEnd.signal() }
-                guard take(session.buffer[..<count], session) else { return }
+                guard take(then: session.buffer[..<count], session) else { return }
                 if count == session.buffer.count {
                     // A process that writes as fast as one reads would keep the loop from all others.
                     return try HistoryLoop.shared().soon { self.readAnswers(session) }
@@ -166,15 +190,31 @@ extension CoprocessPlugin {
         }
     }
 
-    /// - Returns: False if the process has lost step, and was killed.
-    private func take(_ bytes: ArraySlice<UInt8>, _ session: CoprocessSession) -> Bool {
+    /// - Parameter known: An answer that was read already, and its line, which come before the bytes.
+    /// - Returns: False if nothing more is to be read now: the process has lost step, and was killed; or an answer is long.
+    func take(
+        _ known: PluginAnswer?? = nil, of line: ArraySlice<UInt8> = [], then bytes: ArraySlice<UInt8>,
+        _ session: CoprocessSession
+    ) -> Bool {
         var nonsense: String?
         var failure: HookFailure?
         var answered = false
         let now = CoprocessProtocol.Instant.now
         let conversation = conversations.first
+        func receive(_ answer: PluginAnswer?, _ line: ArraySlice<UInt8>) {
+            switch exchange.receive(answer, at: now) {
+            case .deliver(let outcome):
+                answered = true
+                failure = accept(outcome, conversation) ?? failure
+            case .drop: answered = true
+            case .nonsense(let what):
+                nonsense = "\(what): \(String(decoding: line.prefix(1000), as: UTF8.self).excerpt)"
+            }
+        }
+        if let known { receive(known, line) }
         var rest = bytes
-        while nonsense == nil, let (line, isCut) = session.splitter.next(&rest) {
+        var long: [UInt8]?
+        while nonsense == nil, long == nil, let (line, isCut) = session.splitter.next(&rest) {
             guard !Self.isBlank(line) else {
                 session.blankLines += 1
                 if session.blankLines > Self.maximumBlankLines { nonsense = "wrote only blank lines" }
@@ -186,13 +226,10 @@ extension CoprocessPlugin {
                 if isWanted { failure = accept(.null, conversation) ?? failure }
                 continue
             }
-            switch exchange.receive(isCut ? nil : PluginAnswer(line: line), at: now) {
-            case .deliver(let outcome):
-                answered = true
-                failure = accept(outcome, conversation) ?? failure
-            case .drop: answered = true
-            case .nonsense(let what):
-                nonsense = "\(what): \(String(decoding: line.prefix(1000), as: UTF8.self).excerpt)"
+            if !isCut, line.count > LongMessage.bytes {
+                long = Array(line)
+            } else {
+                receive(isCut ? nil : PluginAnswer(line: line), line)
             }
         }
         if nonsense == nil, session.splitter.isOverLimit {
@@ -209,7 +246,9 @@ extension CoprocessPlugin {
             return false
         }
         if answered { pump() }
-        return true
+        guard let long else { return true }
+        readLong(long, then: Array(rest), session)
+        return false
     }
 
     private func accept(_ outcome: PluginAnswer.Outcome, _ conversation: PluginConversation?) -> HookFailure? {

@@ -38,7 +38,9 @@ extension CoprocessPlugin {
     /// Sends what the one that has the turn may send, as many calls ahead as the window allows.
     func pump() {
         takeTurnBack()
-        guard case .running(let session) = stage, let first = conversations.first else { return }
+        guard case .running(let session) = stage, let first = conversations.first, !isWritingLong else {
+            return
+        }
         var conversation = first
         if conversation.succeeded == conversation.sent, conversation.sentInTurn >= Self.share, isAwaited {
             conversation.giveWay()
@@ -59,6 +61,10 @@ extension CoprocessPlugin {
         while conversation.sent < conversation.count, exchange.hasRoom,
             conversation.sentInTurn < Self.share || !isAwaited
         {
+            if conversation.nextIsLong {
+                writeLong(conversation, to: session)
+                break
+            }
             exchange.send(at: .now) { id in
                 let before = outbox.count
                 conversation.write(id, to: &outbox)
@@ -116,7 +122,7 @@ extension CoprocessPlugin {
     /// Offers the turn to other threads, if nothing is to be done here.
     func offerTurn() {
         guard case .running(let session) = stage, conversations.isEmpty, exchange.isIdle, outbox.count == 0,
-            session.takesInput, !isFinishing.withLock(\.self)
+            session.takesInput, !isWritingLong, !isFinishing.withLock(\.self)
         else { return }
         turn.offer(
             .init(id: exchange.nextID, input: session.child.input, isTimed: deadlineTimer != nil))

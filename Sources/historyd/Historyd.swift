@@ -53,6 +53,19 @@ struct Historyd: ParsableCommand {
             : " (This check has only the groups of this process. The unit may add some: SupplementaryGroups=.)"
     }
 
+    /// Hooks that were added with `--persist` join the configuration at the next start.
+    private static func checkPersistedHooks(_ loaded: LoadedConfiguration, _ logger: Logger) async {
+        let folder = StateFolderPath.path(environment: ProcessInfo.processInfo.environment)
+        do {
+            let problems = try await onPool {
+                try PersistedHooks.problems(of: loaded, stateFolder: folder)
+            }
+            for problem in problems { logger.warning("\(problem)") }
+        } catch {
+            logger.notice("The kept hooks in \"\(folder)\" were not checked: \(error)")
+        }
+    }
+
     private func serve() async throws {
         let level = LiveLogLevel(.info)
         LogOutput.suitable.bootstrap(level: level)
@@ -66,6 +79,7 @@ struct Historyd: ParsableCommand {
         }
         if checkConfig {
             print("\(config) is valid: \(loaded.summary).")
+            await Self.checkPersistedHooks(loaded, logger)
             for store in loaded.configuration.stores {
                 // To look at a path may wait for its disk.
                 let (problems, missing) = await onPool {

@@ -43,6 +43,31 @@ struct ControlLimitTests {
         return try await bench.start([Products.python, bench.path(name + ".py")], name).succeed()
     }
 
+    @Test("As many may wait for the daemon as the kernel allows, and not NIO's 128")
+    func backlog() async throws {
+        try await bench { bench in
+            let daemon = try await bench.startDaemon()
+            daemon.program.signal(SIGSTOP)
+            let waiting = try await member(
+                """
+                sockets = []
+                while len(sockets) < 400:
+                    s = socket.socket(socket.AF_UNIX); s.setblocking(False)
+                    try: s.connect('\(bench.controlSocket)')
+                    except BlockingIOError: break
+                    sockets.append(s)
+                print(len(sockets))
+                """, of: bench)
+            let most = try String(contentsOfFile: "/proc/sys/net/core/somaxconn", encoding: .utf8)
+            #expect(Int(waiting.dropLast()) ?? 0 >= min(400, Int(most.dropLast()) ?? 0))
+            // Who comes behind them has time.
+            async let status = bench.ctl("status", "--timeout", "60s")
+            daemon.program.signal(SIGCONT)
+            #expect(try await status.status == .exited(0))
+            try await daemon.stop()
+        }
+    }
+
     @Test("Of pipelined requests the first is answered, and no other is carried out")
     func pipelined() async throws {
         try await bench { bench in

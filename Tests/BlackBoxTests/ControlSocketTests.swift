@@ -175,6 +175,60 @@ struct ControlSocketTests {
         }
     }
 
+    @Test("Values of rows are only for who may read the store")
+    func values() async throws {
+        guard geteuid() == 0, FileManager.default.isExecutableFile(atPath: "/usr/bin/setpriv") else {
+            return  // Only root can be somebody else.
+        }
+        try await withWorkbench { bench in
+            let retry = #""retry": {"attempts": 1, "initialDelay": "1ms"}, "onFailure": "skip""#
+            try bench.configure(
+                StoreSetup(authors: StoreSetup.feeding("live")), plugins: [PluginSetup(more: retry)])
+            let daemon = try await bench.startDaemon()
+            for folder in [bench.folder.path, bench.path("state")] {
+                try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: folder)
+            }
+            let start = "\(try await bench.id()):0"
+            try bench.misbehave("refuse", "all")
+            _ = try await bench.commit("INSERT INTO person (id, name) VALUES (1, 'secret')")
+            let token = try await bench.commit("DELETE FROM person")
+            try await bench.steer("wait", "--consumer", "MainApp", "--token", token)
+            let code = """
+                import socket, sys
+                def ask(request, ends):
+                    s = socket.socket(socket.AF_UNIX)
+                    s.connect(sys.argv[1])
+                    s.sendall(f'GET /v1/{request} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'.encode())
+                    answer = b''
+                    while not ends(answer):
+                        part = s.recv(65536)
+                        if not part: break
+                        answer += part
+                    return answer.decode()
+                follow = ask('follow?after=' + sys.argv[2], lambda a: a.count(b'"token"') > 1 and a.count(b'}') > 5)
+                letters = ask('dead-letters', lambda a: False)
+                feed = ask('feed?consumer=MainApp&context=live', lambda a: b'secret' in a)
+                print('secret' in follow, 'secret' in letters, 'secret' in feed, '"reason"' in letters,
+                    'notPermitted' in feed, '"operation":"delete"' in follow)
+                """
+            func answers(groups: String) async throws -> String {
+                let member = [
+                    "/usr/bin/setpriv", "--reuid=61001", "--regid=0", "--groups=\(groups)", Products.python,
+                ]
+                return try await bench.start(
+                    member + ["-c", code, bench.controlSocket, start], "member"
+                ).succeed()
+            }
+            for suffix in ["", "-wal", "-shm"] { chmod(bench.path("contacts.sqlite" + suffix), 0o640) }
+            #expect(chown(bench.path("contacts.sqlite"), 0, 62001) == 0)
+            #expect(try await answers(groups: "65000") == "False False False True True True\n")
+            #expect(try await answers(groups: "62001,65000") == "True True True True False True\n")
+            chmod(bench.path("contacts.sqlite"), 0o604)
+            #expect(try await answers(groups: "65000") == "True True True True False True\n")
+            try await daemon.stop()
+        }
+    }
+
     @Test("The socket goes with the daemon; one that was left is replaced, and what is no socket is not")
     func file() async throws {
         try await withWorkbench { bench in

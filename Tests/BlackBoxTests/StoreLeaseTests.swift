@@ -32,6 +32,25 @@ struct StoreLeaseTests {
         }
     }
 
+    @Test("A tracker beside a daemon with another state fails at once, and names the daemon")
+    func tracker() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(), plugins: [])
+            let daemon = try launch(bench, state: "one")
+            try await daemon.logged("is open at")
+            try FileManager.default.createDirectory(
+                atPath: bench.path("two"), withIntermediateDirectories: false)
+            let tracker = PersistentHistoryTracker(
+                PersistentHistoryTracker.Configuration(
+                    store: bench.store, currentAuthor: "Other", allAuthors: ["Other"],
+                    stateFolder: bench.path("two")))
+            let error = await #expect(throws: HistoryError.self) { try await tracker.run() }
+            #expect(error?.code == .storeServedElsewhere)
+            #expect(error?.message.contains("process \(daemon.processID)") == true)
+            try await daemon.stop()
+        }
+    }
+
     @Test("The library cleans by hand only what nobody else serves")
     func cleaningByHand() async throws {
         try await withWorkbench { bench in

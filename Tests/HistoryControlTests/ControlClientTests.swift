@@ -1,5 +1,6 @@
 import Glibc
 import HistoryControl
+import PersistentHistory
 import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct ControlClientTests {
@@ -24,10 +25,37 @@ import Testing
             try #expect(eventLoopThreads() == 1)
         }
     }
+
+    /// One that connects and leaves, again and again, keeps nobody out who has time.
+    @Test func whoFindsNoPlaceWaitsForOne() async throws {
+        let path = "/tmp/historyd-test-\(getpid())-full.sock"
+        let listener = try silentListener(path, places: 1)
+        defer {
+            unlink(path)
+            close(listener)
+        }
+        var waiting: [Int32] = []
+        while let descriptor = try? UnixAddress.connect(to: path) { waiting.append(descriptor) }
+        #expect(!waiting.isEmpty)
+        let short = ControlClient(socketPath: path, timeout: .milliseconds(300))
+        await #expect(throws: ControlClient.Unanswered.self) { try await short.send(.status) }
+
+        let client = ControlClient(socketPath: path, timeout: .seconds(60))
+        async let answer = client.send(.status)
+        for descriptor in waiting {
+            close(descriptor)
+            close(accept(listener, nil, nil))
+        }
+        let connection = await onPool { accept(listener, nil, nil) }
+        let text = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+        #expect(write(connection, text, text.utf8.count) == text.utf8.count)
+        #expect(try await answer == Array("ok".utf8))
+        close(connection)
+    }
 }
 
 /// A socket that takes connections, and answers nothing.
-private func silentListener(_ path: String) throws -> Int32 {
+private func silentListener(_ path: String, places: Int32 = 64) throws -> Int32 {
     let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
     var address = sockaddr_un()
     address.sun_family = sa_family_t(AF_UNIX)
@@ -37,7 +65,7 @@ private func silentListener(_ path: String) throws -> Int32 {
             bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
         }
     }
-    try #require(bound == 0 && listen(descriptor, 64) == 0)
+    try #require(bound == 0 && listen(descriptor, places) == 0)
     return descriptor
 }
 

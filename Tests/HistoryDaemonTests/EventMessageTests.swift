@@ -246,7 +246,7 @@ enum EventSamples {
         .merged(consumer: "Main", context: "view", transactions: 1, last: token),
         .replicaFilled(consumer: "Main", context: "view", at: token),
         .contextShows(consumer: "Main", context: "view", token),
-        .contextsClosed(consumer: "Main", contexts: ["view"]),
+        .contextsClosed(consumer: "Main", contexts: ["view"]), .trackingUnderWay(done: 3, of: 1500),
         .replicaMovedAside(consumer: "Main", context: "view", to: "/view.damaged"),
         .replicaTableLeftOut(consumer: "Main", context: "view", leftOut(.table)),
         .replicaIndexLeftOut(consumer: "Main", context: "view", leftOut(.index)),

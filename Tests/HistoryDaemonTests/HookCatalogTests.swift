@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HistoryControl
+import Logging
 import PersistentHistory
 import TestSupport
 import Testing
@@ -146,7 +147,7 @@ import Testing
         let folder = try TemporaryFolder()
         let persistedHooks = PersistedHooks(stateFolder: folder.path)
         func load() throws -> [PluginConfiguration] {
-            try persistedHooks.load(for: Self.configuration, besides: [])
+            try persistedHooks.load(for: Self.configuration, besides: []) { throw $1 }
         }
         #expect(try load() == [])
         let (z, a, dots) = (Self.plugin("z"), Self.plugin("a"), Self.plugin("..-.json"))
@@ -172,8 +173,28 @@ import Testing
         try FileManager.default.moveItem(
             atPath: only, toPath: only.replacing("0001-", with: "9999-"))
         try persistedHooks.keep([Self.plugin("first"), Self.plugin("second")])
-        let names = try persistedHooks.load(for: Self.configuration, besides: []).map(\.name)
+        let names = try persistedHooks.load(for: Self.configuration, besides: []) { throw $1 }.map(\.name)
         #expect(names == ["first", "second"])
+    }
+
+    /// A manifest was edited since: one that has the same plugin now, and one to which another referred.
+    @Test func whatDoesNotFitAnyMoreIsMovedAside() throws {
+        let folder = try TemporaryFolder()
+        let hooks = PersistedHooks(stateFolder: folder.path)
+        var (twin, follower, well) = (Self.plugin("twin"), Self.plugin("follower"), Self.plugin("well"))
+        twin.hooks = Array(twin.hooks.prefix(1))
+        follower.hooks = [HookConfiguration(fullName: "follower/m", kind: .merge, before: "twin/n")]
+        well.hooks = Array(well.hooks.prefix(1))
+        try hooks.keep([twin, follower, well])
+        let manifest = PluginConfiguration(name: "twin", command: ["/bin/true"], hooks: [])
+        let loaded = LoadedConfiguration(configuration: Self.configuration, plugins: [manifest], files: [])
+        let problems = try PersistedHooks.problems(of: loaded, stateFolder: folder.path)
+        #expect(problems.count == 2, "\(problems)")
+        #expect(try hooks.files().count == 3, "a check moves nothing")
+        #expect(try hooks.load(for: loaded, Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }) == [well])
+        #expect(try hooks.files().count == 1)
+        let names = try FileManager.default.contentsOfDirectory(atPath: hooks.folder)
+        #expect(names.count { $0.contains(".json.damaged-") } == 2, "\(names)")
     }
 
     @Test func whatDoesNotReadAsItselfIsRefused() throws {

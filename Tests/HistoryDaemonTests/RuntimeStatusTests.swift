@@ -183,6 +183,20 @@ private let error = HistoryError(.storeBusy, "It is locked.")
         }
     }
 
+    @Test func aLongTrackingExtendsTheStart() {
+        final class Notes: ServiceNotifying {
+            let all = Locked<[ServiceNotification]>([])
+            func notify(_ notifications: [ServiceNotification]) { all.withLock { $0 += notifications } }
+        }
+        let notes = Notes()
+        let status = LiveStatus(notifier: notes)
+        _ = status.apply(.trackingUnderWay(done: 1, of: 1500), store: "a")
+        let extensions = notes.all.withLock(\.self).count {
+            if case .extendTimeout = $0 { true } else { false }
+        }
+        #expect(extensions == 1)
+    }
+
     @Test func whoWaitsIsToldAtTheRightMoment() async throws {
         let status = LiveStatus(notifier: Lines())
         async let reached = status.wait(for: Self.main) { state -> Int64? in

@@ -340,7 +340,7 @@ func isGone(_ process: pid_t) -> Bool {
             ("while True: print('x' * 1000)", .badAnswer, "not a JSON-RPC response: xxx"),
             (
                 "while True: sys.stdout.write('x' * 65536)", .badAnswer,
-                "wrote a line of more than 16777216 bytes"
+                "wrote a line of more than 1048576 bytes"
             ),
             (
                 "sys.stdout.buffer.write(b'\\xff\\0\\n'); sys.stdout.flush(); time.sleep(1000)", .badAnswer,

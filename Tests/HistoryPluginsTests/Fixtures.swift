@@ -122,6 +122,14 @@ enum Calls {
         return ObserverCall(header: header, transaction: transaction, changes: transaction.changes[...])
     }
 
+    static func observe(_ number: Int64, rows: ClosedRange<Int64>, of consumer: String) -> ObserverCall {
+        let transaction = transaction(number, rows: rows)
+        let header = HookCallHeader(
+            store: header.store, consumer: consumer, hook: header.hook, hookID: header.hookID,
+            delivery: "\(consumer)\(number)")
+        return ObserverCall(header: header, transaction: transaction, changes: transaction.changes[...])
+    }
+
     static func observes(_ count: Int) -> [ObserverCall] { (0..<count).map { observe(Int64($0 + 1)) } }
 
     static let merge = MergeCall(

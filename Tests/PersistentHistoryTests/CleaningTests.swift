@@ -323,7 +323,10 @@ import Testing
         try await store.serve(store.served(["Main"]))
         var served = store.served(["Main"])
         served.keep = .milliseconds(hour)
-        let old = ages.firstIndex { $0 < hour } ?? ages.count
+        // A time in the future says nothing: such a change is as old as the next one that has a time.
+        let dated = ages.indices.filter { ages[$0] >= 0 }
+        let young = dated.first { ages[$0] < hour }
+        let old = (dated.last { $0 < young ?? ages.count } ?? -1) + 1
         let cleaning = ManualCleaning(served, stateFolder: store.folder.path)
         let report = try cleaning.report(force: Bool.random(using: &random))
         #expect(report.deleting == old, "seed \(seed)")
@@ -347,6 +350,50 @@ import Testing
         store.clock.advance(51_000)
         try await store.serve(served)
         #expect(try store.history().isEmpty)
+    }
+
+    @Test("A writer whose clock is ten years ahead stops no cleaning, also where nobody else writes")
+    func clockAhead() async throws {
+        let store = try GatekeeperStore()
+        var served = store.served(["Main"], cleaning: .byDuration(.seconds(1)))
+        served.keep = .seconds(100)
+        let future = store.clock.clock.wall().milliseconds + 10 * 365 * 86_400_000
+        func commit(_ id: Int64) throws {
+            try store.write(
+                nil, "INSERT INTO t VALUES (\(id), 0)",
+                "UPDATE historyd_change SET origin = \(future + id) WHERE id = \(id)")
+        }
+        try commit(1)
+        try await store.serve(served)
+        store.clock.advance(60_000)
+        try commit(2)
+        try await store.serve(served)
+        #expect(try store.history() == [1, 2])
+        store.clock.advance(41_000)
+        try await store.serve(served)
+        #expect(try store.history() == [2], "the first is older than 100 s by the daemon's own clock")
+        store.clock.advance(61_000)
+        try await store.serve(served)
+        #expect(try store.history().isEmpty)
+    }
+
+    @Test("What stood at a position before a restore shows the age of nothing that stands there now")
+    func sightingOfRestoredStore() throws {
+        let store = try GatekeeperStore()
+        try store.write("A", "INSERT INTO t VALUES (1, 0)")
+        let reader = try HistoryReader(path: store.path)
+        let state = try store.state()
+        let now = store.clock.clock.wall()
+        func note(after seconds: Int64) throws -> Int64 {
+            let time = HistoryTimestamp(milliseconds: now.milliseconds + seconds * 1000)
+            return try state.sightings.note(reader.end(), at: time, keeping: .seconds(10), in: reader)
+        }
+        #expect(try note(after: 0) == 0)
+        #expect(try note(after: 10) == 1)
+        try store.write(nil, "UPDATE historyd_change SET origin = 7")
+        #expect(try note(after: 20) == 0)
+        #expect(try note(after: 25) == 0)
+        try reader.close()
     }
 
     @Test("A change counts once, also one that was emptied before it is deleted", arguments: 1...10)

@@ -189,6 +189,8 @@ import Testing
                 #expect(
                     !world.deadLetters.contains { $0.delivery == letter.delivery }, "given up twice: \(seed)")
                 world.deadLetters.append(letter)
+                #expect(letter.reason == "refused", "the daemon's own lack is no attempt: \(seed)")
+                #expect(letter.attempts == 2, "\(seed)")
                 // The call is given up: the consumer goes on without it.
                 if letter.delivery.contains(">") {
                     world.toldOfExpiry[letter.hook, default: 0] += 1
@@ -226,7 +228,9 @@ import Testing
     {
         let seed = world.generator.description
         let fails = !isCalm && Int.random(in: 0..<3, using: &world.generator) == 0
-        let failure = HookFailure(Bool.random(using: &world.generator) ? .refused : .cancelled, "no")
+        let reasons: [HookFailure.Reason] = [.refused, .cancelled, .daemonLacks]
+        let reason = reasons.randomElement(using: &world.generator) ?? .refused
+        let failure = HookFailure(reason, reason.rawValue)
         switch next {
         case .fetch(let number, let last): return .fetched(world.batch(after: number, through: last))
         case .stage(let batch, _): return .staged(batch)

@@ -77,7 +77,7 @@ import Testing
         try state.connection.access { db in
             try db.execute(
                 sql: """
-                    ALTER TABLE dead_letter DROP COLUMN method; DROP TABLE given; PRAGMA user_version = 1
+                    ALTER TABLE dead_letter DROP COLUMN method; DROP TABLE given; DROP TABLE sighting; PRAGMA user_version = 1
                     """)
         }
         try state.close()

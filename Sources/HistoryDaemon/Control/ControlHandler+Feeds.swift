@@ -7,6 +7,7 @@ extension ControlHandler {
     /// Sends a program what its feed has for it, until it goes.
     func feed(_ request: FeedRequest, _ peer: Peer, _ response: ControlResponse) async throws {
         let (store, feed) = try await feed(request)
+        try await admit(peer, to: feed, of: store)
         let fields: Logger.Metadata = [
             "store": "\(store.name)", "consumer": "\(feed.consumer)", "context": "\(feed.context)",
         ]
@@ -29,6 +30,16 @@ extension ControlHandler {
                 try await response.beginLines()
             },
             send: { try await response.write($0) })
+    }
+
+    /// A feed carries values of rows: those of changed ones, and what deleted ones preserve. So it is only for who could
+    /// read them in the store.
+    private func admit(_ peer: Peer, to feed: FeedID, of store: RunningStore) async throws {
+        if await peer.mayRead(store.served.path) { return }
+        throw ControlError(
+            .notPermitted,
+            "The feed \"\(feed)\" carries values of rows, and \(peer) may not read the store \"\(store.served.path)\". Give that user the right to read the file, and to pass through its folders."
+        )
     }
 
     /// Root and the daemon's user may also skip what the feed has not sent.

@@ -149,9 +149,12 @@ extension ControlHandler {
     // MARK: Following
 
     /// Sends transactions as they are committed, one a line, until the client goes.
-    func follow(_ storeName: String?, _ consumer: String?, _ afterText: String?, _ response: ControlResponse)
-        async throws
-    {
+    ///
+    /// Who may not read the store gets no values of its rows: no tombstones.
+    func follow(
+        _ storeName: String?, _ consumer: String?, _ afterText: String?, _ peer: Peer,
+        _ response: ControlResponse
+    ) async throws {
         let store: RunningStore
         var rule: (@Sendable (String?) -> Bool)?
         if let consumer {
@@ -168,12 +171,13 @@ extension ControlHandler {
             store = only
         }
         let after = try afterText.map { text throws(ControlError) in try Self.token(text) }
+        let mayRead = await peer.mayRead(store.served.path)
         try await store.control.follow(
             after: after, wanted: rule ?? { _ in true },
             begun: { try await response.beginLines() },
             deliver: { history in
                 var json = JSONBytes()
-                history.write(to: &json)
+                (mayRead ? history : history.withoutValues).write(to: &json)
                 try await response.write(json.bytes.array)
             })
     }

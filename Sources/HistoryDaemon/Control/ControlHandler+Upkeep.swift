@@ -90,15 +90,23 @@ extension ControlHandler {
 
     // MARK: Dead letters
 
-    func deadLetters(of name: String?) async throws -> DeadLetterList {
-        DeadLetterList(
-            deadLetters: try await letters(DeadLetterSelection(store: name)).map { store, numbered in
+    /// Who may not read a store gets the calls without their parameters, which may have the values of rows.
+    func deadLetters(of name: String?, for peer: Peer) async throws -> DeadLetterList {
+        let letters = try await letters(DeadLetterSelection(store: name))
+        var readable: [String: Bool] = [:]
+        for store in letters.map(\.store) where readable[store.name] == nil {
+            readable[store.name] = await peer.mayRead(store.served.path)
+        }
+        return DeadLetterList(
+            deadLetters: letters.map { store, numbered in
                 let letter = numbered.letter
+                let mayRead = readable[store.name] ?? false
                 return DeadLetterReport(
                     id: "\(store.name):\(numbered.number)", store: store.name, consumer: letter.consumer,
                     hook: letter.hook, delivery: letter.delivery, method: letter.method.rawValue,
                     reason: letter.reason,
-                    attempts: letter.attempts, keptAt: letter.keptAt.description, call: letter.call)
+                    attempts: letter.attempts, keptAt: letter.keptAt.description,
+                    call: mayRead ? letter.call : nil)
             })
     }
 
@@ -109,19 +117,20 @@ extension ControlHandler {
             let id = "\(store.name):\(numbered.number)"
             let letter = numbered.letter
             var reason: String?
+            var counts = true
             if let hook = engine.registry.hook(named: letter.hook) {
                 let header = HookCallHeader(
                     store: store.name, consumer: letter.consumer, hook: hook.name, hookID: hook.id,
                     delivery: letter.delivery)
                 // The batch of a merge hook has long been merged: what it says of that comes too late.
                 if case .failure(let failure) = await hook.call(header, letter.method, kept: letter.call) {
-                    reason = failure.message
+                    (reason, counts) = (failure.message, failure.reason != .daemonLacks)
                 }
             } else {
                 reason = "There is no hook \"\(letter.hook)\" any more."
             }
             if let reason {
-                try await store.control.noteFailure(of: numbered.number, reason)
+                if counts { try await store.control.noteFailure(of: numbered.number, reason) }
                 outcome.failed?.append(.init(id: id, reason: reason))
             } else {
                 _ = try await store.control.dropDeadLetter(numbered.number)

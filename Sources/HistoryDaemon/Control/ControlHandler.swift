@@ -83,7 +83,7 @@ struct ControlHandler: Sendable {
             let change = try await addHooks(body, before: before, persist: persist, file: file, peer)
             return try await response.send(change, status: .created)
         case .follow(let store, let consumer, let after):
-            return try await follow(store, consumer, after, response)
+            return try await follow(store, consumer, after, peer, response)
         case .feed(let request): return try await feed(request, peer, response)
         case .status: answer = await status()
         case .health: answer = await health()
@@ -106,7 +106,7 @@ struct ControlHandler: Sendable {
             answer = try await clean(store, dryRun: dryRun, force: force, peer)
         case .resync(let context, let store, let consumer):
             answer = try await resync(context, in: store, of: consumer, peer)
-        case .deadLetters(let store): answer = try await deadLetters(of: store)
+        case .deadLetters(let store): answer = try await deadLetters(of: store, for: peer)
         case .retryDeadLetters(let selection): answer = try await retry(selection)
         case .dropDeadLetters(let selection): answer = try await drop(selection, peer)
         case .logLevel: answer = LogLevelReport(logLevel: dependencies.level.level.rawValue)

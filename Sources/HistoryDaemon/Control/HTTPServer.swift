@@ -50,7 +50,11 @@ package struct HTTPServer: Sendable {
     private typealias Server = NIOAsyncChannel<any Channel, Never>
 
     private func bind(_ descriptor: Int32, _ group: MultiThreadedEventLoopGroup) async throws -> Server {
-        let bootstrap = ServerBootstrap(group: group).childChannelOption(.autoRead, value: false)
+        // NIO listens again, with 128 by default. The kernel takes no more than net.core.somaxconn: a user that connects
+        // and leaves again and again shall not keep others out.
+        let bootstrap = ServerBootstrap(group: group)
+            .serverChannelOption(.backlog, value: .max)
+            .childChannelOption(.autoRead, value: false)
         return try await bootstrap.bind(descriptor) { channel in
             channel.eventLoop.makeCompletedFuture {
                 try channel.pipeline.syncOperations.configureHTTPServerPipeline(

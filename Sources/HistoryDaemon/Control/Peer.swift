@@ -9,6 +9,18 @@ import PersistentHistory
 struct Peer: Sendable, Hashable, CustomStringConvertible {
     let processID: Int32
     let userID: UInt32
+    /// All that it is in.
+    var groups: Set<UInt32> = []
+
+    /// Whether the peer could read a store by itself. Root and the daemon's user may have everything.
+    func mayRead(_ path: String) async -> Bool {
+        if maySteer { return true }
+        // A user that the sandbox cannot tell from others has the rights of others.
+        let isKnown = userID != UserNamespace.unknownUser || UserNamespace.knowsEverybody
+        let known = UserNamespace.knowsEverybody ? groups : groups.subtracting([UserNamespace.unknownUser])
+        let rights = ReaderRights(userID: isKnown ? userID : .max, groups: known)
+        return await onPool { rights.mayRead(path) }
+    }
 
     /// The socket's mode and group decide which users may connect. All of these may query, and
     /// root and the daemon's own user may change something.
@@ -47,6 +59,21 @@ extension Peer {
             name: NIOBSDSocket.Option(rawValue: SO_PEERCRED)
         ).get()
         self.init(processID: credentials.processID, userID: credentials.userID)
+        // A user may be in more groups than there is room for: then it has the rights of its first one.
+        let others: Groups? = try? await provider.unsafeGetSocketOption(
+            level: NIOBSDSocket.OptionLevel(rawValue: SOL_SOCKET), name: Self.peerGroups
+        ).get()
+        groups = Set(others?.list ?? []).union([credentials.groupID])
+    }
+
+    /// SO_PEERGROUPS of Linux's asm/socket.h: the supplementary groups as of the peer's connect(2).
+    private static let peerGroups = NIOBSDSocket.Option(rawValue: 59)
+
+    /// Filled from the front; what is left is 0. (The group of that number is root's, and root may have everything.)
+    private struct Groups: Sendable {
+        let numbers: InlineArray<1024, UInt32>
+
+        var list: [UInt32] { numbers.indices.map { numbers[$0] }.filter { $0 != 0 } }
     }
 
     /// As the kernel lays it out: `struct ucred` of unix(7), which Swift does not see.

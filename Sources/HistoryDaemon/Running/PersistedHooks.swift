@@ -1,11 +1,11 @@
 import FoundationEssentials
-import HistoryConfiguration
+package import HistoryConfiguration
 import Logging
 import PersistentHistory
 
 /// Manifests of hooks that were added to a running daemon and are kept over a restart: a file for
 /// each plugin in the state folder, in the order in which they came.
-struct PersistedHooks: Sendable {
+package struct PersistedHooks: Sendable {
     let folder: String
 
     init(stateFolder: String) { folder = "\(stateFolder)/hooks.d" }
@@ -46,9 +46,11 @@ struct PersistedHooks: Sendable {
 
     /// Reads what is kept, each file as a manifest that joins those before it.
     ///
-    /// - Throws: `ConfigurationErrors` naming the file, which may be deleted; others where one cannot be read.
+    /// - Parameter unfit: Is given a file that does not fit the configuration any more, because that was edited since.
+    /// - Throws: `HistoryError` where a file cannot be read; what `unfit` throws.
     func load(
-        for configuration: DaemonConfiguration, besides manifests: [PluginConfiguration]
+        for configuration: DaemonConfiguration, besides manifests: [PluginConfiguration],
+        unfit: (_ file: String, ConfigurationErrors) throws -> Void
     ) throws -> [PluginConfiguration] {
         var plugins = manifests
         for file in try files() {
@@ -62,10 +64,40 @@ struct PersistedHooks: Sendable {
                     hint: trouble.hint
                 )
             }
-            plugins += try PluginConfiguration.read(
-                manifest: bytes, file: file, for: configuration, besides: plugins)
+            do throws(ConfigurationErrors) {
+                plugins += try PluginConfiguration.read(
+                    manifest: bytes, file: file, for: configuration, besides: plugins)
+            } catch {
+                try unfit(file, error)
+            }
         }
         return Array(plugins.dropFirst(manifests.count))
+    }
+
+    /// The same, with what does not fit moved aside: an edited manifest is no reason to serve no store at all.
+    func load(for loaded: LoadedConfiguration, _ logger: Logger) throws -> [PluginConfiguration] {
+        try moveAsideDamaged(logger)
+        return try load(for: loaded.configuration, besides: loaded.plugins) { file, errors in
+            let newPath = try DamagedFile.moveAside(file, at: .now)
+            logger.report(
+                .persistedHooksUnfit,
+                "The kept hooks in \"\(file)\" do not fit the configuration: \(Self.text(of: errors)). The file was moved to \"\(newPath)\", and its hooks are not called until they are added again."
+            )
+        }
+    }
+
+    /// What the next start would move aside, and why.
+    package static func problems(of loaded: LoadedConfiguration, stateFolder: String) throws -> [String] {
+        let hooks = PersistedHooks(stateFolder: stateFolder)
+        var problems: [String] = []
+        _ = try hooks.load(for: loaded.configuration, besides: loaded.plugins) { file, errors in
+            problems.append("The kept hooks in \"\(file)\" would be moved aside: \(text(of: errors)).")
+        }
+        return problems
+    }
+
+    private static func text(of errors: ConfigurationErrors) -> String {
+        errors.problems.map(\.description).joined(separator: "; ")
     }
 
     /// Brings the files up to what is to be kept: removes, rewrites and adds.

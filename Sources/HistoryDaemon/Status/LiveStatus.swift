@@ -12,6 +12,8 @@ final class LiveStatus: Sendable {
 
     private let state: Locked<State>
     private let notifier: any ServiceNotifying
+    /// What a step of a tracking may take, with a lock of another process that is waited for.
+    private static let trackingStep: Duration = .seconds(60)
     private let counted = Locked<(@Sendable () -> Void)?>(nil)
 
     init(_ status: RuntimeStatus = RuntimeStatus(), notifier: any ServiceNotifying) {
@@ -61,6 +63,8 @@ final class LiveStatus: Sendable {
 
     /// Takes in what happened to a store.
     func apply(_ event: PipelineEvent, store: String) -> RuntimeStatus.Effects {
+        // The daemon is not ready before that ends, and it may take minutes.
+        if case .trackingUnderWay = event { notifier.notify(.extendTimeout(Self.trackingStep)) }
         let (effects, line, woken) = state.withLock { state in
             let effects = state.status.apply(event, store: store, at: .now)
             return (

@@ -9,6 +9,7 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         /// A code that another module defines.
         public init(_ name: String) { self.name = name }
 
+        /// As text.
         public var description: String { name }
 
         /// The file does not exist.
@@ -109,6 +110,7 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         self.cause = cause
     }
 
+    /// As text.
     public var description: String {
         guard let hint else { return message }
         return "\(message) \(hint)"

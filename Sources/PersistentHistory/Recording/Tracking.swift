@@ -53,9 +53,11 @@ public enum Tracking {
     /// - Parameter expectsChange: Whether there is likely something to do. Then one connection does all of it: SQLite
     ///   parses the whole schema for each. Otherwise no lock is taken, and no file beside the store created and
     ///   removed, which would be an event for other observers.
+    /// - Parameter progress: Is told of how many tables are done, of how many, where there are many.
     static func bringUpToDate(
         _ path: String, _ entities: [BinaryText: [String]?], all: Bool = false, leavesOutUnfit: Bool = false,
-        expectsChange: Bool = false, timeout: Duration
+        expectsChange: Bool = false, timeout: Duration,
+        progress: (_ done: Int, _ all: Int) -> Void = { _, _ in }
     ) throws -> Updated {
         let update = Update(path: path) { db in
             try TrackingPlan(db, entities: entities, all: all, leavesOutUnfit: leavesOutUnfit)
@@ -63,7 +65,7 @@ public enum Tracking {
         if expectsChange {
             do {
                 return try StoreConnection.withConnection(to: path, .write, timeout: timeout) { queue in
-                    try update.carryOut(update.look(queue), queue)
+                    try update.carryOut(update.look(queue), queue, progress)
                 }
             } catch let error as HistoryError where error.isOfRights {
                 // Where nothing is to be done, it need not be written.
@@ -72,7 +74,7 @@ public enum Tracking {
         let seen = try StoreConnection.withConnection(to: path, .read, timeout: timeout, update.look)
         if let result = seen.result { return result }
         return try StoreConnection.withConnection(to: path, .write, timeout: timeout) { queue in
-            try update.carryOut(seen, queue)
+            try update.carryOut(seen, queue, progress)
         }
     }
 
@@ -102,14 +104,43 @@ public enum Tracking {
             }
         }
 
-        func carryOut(_ seen: Seen, _ queue: DatabaseQueue) throws -> Updated {
+        func carryOut(
+            _ seen: Seen, _ queue: DatabaseQueue, _ progress: (_ done: Int, _ all: Int) -> Void
+        ) throws -> Updated {
             if let result = seen.result { return result }
-            return try queue.inSoloTransaction { db in
+            var outcome = Outcome()
+            var portions = TrackingPortions()
+            var rest: Seen? = seen
+            var (done, version) = (0, seen.schemaVersion)
+            while let seen = rest {
+                let began = ContinuousClock.now
+                let part = try portion(of: seen, queue, size: portions.size)
+                outcome.add(part.outcome)
+                (rest, version) = (part.rest, part.schemaVersion)
+                guard let rest else { break }
+                done += part.count
+                progress(done, done + rest.plan.steps.count)
+                portions.pause(after: .now - began)
+            }
+            return (outcome, version)
+        }
+
+        /// What is done in one transaction, and what is left then.
+        private func portion(
+            of seen: Seen, _ queue: DatabaseQueue, size: (TrackingPlan) -> Int
+        ) throws -> (outcome: Outcome, count: Int, rest: Seen?, schemaVersion: Int64) {
+            try queue.inSoloTransaction { db in
                 // With thousands of tables, a plan takes time that writers wait for.
                 let isUnchanged =
                     try FileID(of: path) == seen.file && db.currentSchemaVersion() == seen.schemaVersion
-                let outcome = try (isUnchanged ? seen.plan : plan(db)).carryOut(db)
-                return (outcome, schemaVersion: try db.currentSchemaVersion())
+                let all = try isUnchanged ? seen.plan : plan(db)
+                let (first, rest) = all.split(after: size(all))
+                let outcome = try first.carryOut(db)
+                let version = try db.currentSchemaVersion()
+                return (
+                    outcome, first.steps.count,
+                    rest.map { Seen(file: seen.file, plan: $0, schemaVersion: version) }, version
+                )
             }
         }
     }

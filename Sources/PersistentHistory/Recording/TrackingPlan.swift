@@ -9,7 +9,7 @@ struct TrackingPlan {
     }
 
     let schema: StoreSchema
-    let condition: RecordingCondition
+    private(set) var condition: RecordingCondition
     private(set) var steps: [Step] = []
     /// Entities whose tables are gone.
     private(set) var dropped: [Entity] = []
@@ -39,6 +39,22 @@ struct TrackingPlan {
     var isEmpty: Bool {
         guard case .whole(lacksConflicts: false) = condition else { return false }
         return steps.isEmpty && dropped.isEmpty && !changesNames && !placesSentinel
+    }
+
+    /// The first steps, with all that comes before them, and what is left then: for another transaction.
+    ///
+    /// - Returns: All of it and nothing where it must be done at once: the history begins again, and names all its
+    ///   entities before any of them is written to.
+    func split(after count: Int) -> (first: TrackingPlan, rest: TrackingPlan?) {
+        if case .broken = condition { return (self, nil) }
+        guard steps.count > count else { return (self, nil) }
+        var (first, rest) = (self, self)
+        first.steps = Array(steps.prefix(count))
+        rest.steps = Array(steps.dropFirst(count))
+        (rest.dropped, rest.unrecorded, rest.condition) = ([], [], .whole(lacksConflicts: false))
+        // Names are saved and the sentinel is placed with the first ones.
+        (rest.changesNames, rest.savesNames, rest.sentinel) = (false, false, .isInPlace)
+        return (first, rest)
     }
 
     /// - Parameters:

@@ -76,10 +76,13 @@ public actor PersistentHistoryTracker {
     /// Commits while it was off, or while no tracker ran, are delivered first. Errors that pass by themselves
     /// are reported and tried again.
     ///
-    /// - Throws: `HistoryError` with `.storeMissing` or `.notTracked` unless `waitsForStore`, with
-    ///   `.consumerInUse` where another tracker or a daemon serves this author with the same state, and with
-    ///   `.stateUnusable`; `ObserverError` if the store cannot be watched.
+    /// - Throws: `HistoryError` with `.storeMissing` or `.notTracked` unless `waitsForStore`; with
+    ///   `.consumerInUse` where another tracker or a daemon serves this author with the same state, with
+    ///   `.storeServedElsewhere` where one serves the store with another state; with `.stateUnusable` where there is no
+    ///   state folder, and `.stateNotPermitted` where this user may not write it. `ObserverError` if the store cannot be
+    ///   watched.
     @concurrent public nonisolated func run() async throws {
+        try await onPool { [stateFolder] in try StateFolderCheck.check(stateFolder) }
         if !waitsForStore { try requireStore() }
         let observer = try StoreObserver()
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -133,7 +136,9 @@ public actor PersistentHistoryTracker {
     }
 
     /// A cleaner to clean by hand, usually with `cleanStrategy: .none`.
-    public nonisolated func cleanerBuilder() -> ManualCleaner { ManualCleaner(store, stateFolder: stateFolder) }
+    public nonisolated func cleanerBuilder() -> ManualCleaner {
+        ManualCleaner(store, stateFolder: stateFolder, reporter: reporter)
+    }
 
     // MARK: Observers
 

@@ -117,18 +117,22 @@ extension Set<BinaryText> {
     /// The names among these.
     public init(names: some Sequence<String>) { self.init(names.lazy.map { BinaryText($0) }) }
 
+    /// Whether a name is in the set, compared byte by byte.
     public func contains(_ name: String) -> Bool { contains(BinaryText(name)) }
 
+    /// Adds a name, compared byte by byte.
     @discardableResult
     public mutating func insert(_ name: String) -> Bool { insert(BinaryText(name)).inserted }
 }
 
 extension Dictionary where Key == BinaryText {
+    /// The value of a name, compared byte by byte; nil where there is none.
     public subscript(name: String) -> Value? {
         get { self[BinaryText(name)] }
         set { self[BinaryText(name)] = newValue }
     }
 
+    /// The value of a name, compared byte by byte; a default where there is none.
     public subscript(name: String, default value: @autoclosure () -> Value) -> Value {
         get { self[BinaryText(name), default: value()] }
         _modify { yield &self[BinaryText(name), default: value()] }

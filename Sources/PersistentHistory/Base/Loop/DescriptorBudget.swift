@@ -38,6 +38,14 @@ package final class DescriptorBudget: Sendable {
             hint: HistoryError.raiseLimit)
     }
 
+    /// How many descriptors processes may use that are started for one call: half of what the stores have left, so that
+    /// a store that comes finds some.
+    var forProcesses: Int {
+        let limit = limit()
+        let left = state.withLock { limit - min($0.spare, limit / 2) - $0.taken }
+        return max(0, left / 2)
+    }
+
     private func giveBack(_ count: Int) { state.withLock { $0.taken -= count } }
 
     /// Descriptors that are taken for as long as this lives.

@@ -47,13 +47,24 @@ package enum UnixAddress {
         return descriptor
     }
 
-    /// Connects to the process that listens at a path, without waiting for it.
+    /// Connects to the process that listens at a path.
     ///
-    /// - Throws: `SystemError` with the number of connect(2): `EAGAIN` if as many wait there as may.
-    package static func connect(to path: String) throws(SystemError) -> Int32 {
-        let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
-        let descriptor = socket(AF_UNIX, kind, 0)
+    /// - Parameter timeout: How long to wait for a place, where as many wait there as may. The kernel gives places in
+    ///   order, so that who waits has one before those who come later.
+    /// - Returns: A descriptor that does not block.
+    /// - Throws: `SystemError` with the number of connect(2): `EAGAIN` if there was no place in time.
+    package static func connect(to path: String, timeout: Duration = .zero) throws(SystemError) -> Int32 {
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemError(call: "socket", number: errno) }
+        if timeout > .zero {
+            assertMayWait()
+            let (seconds, attoseconds) = timeout.components
+            var time = timeval(tv_sec: Int(seconds), tv_usec: Int(attoseconds / 1_000_000_000_000))
+            setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
+        } else {
+            _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
+        }
+        defer { _ = fcntl(descriptor, F_SETFL, O_NONBLOCK) }
         guard with(path, { Glibc.connect(descriptor, $0, $1) }) == 0 else {
             let error = SystemError(call: "connect to \"\(path)\"", number: errno)
             close(descriptor)

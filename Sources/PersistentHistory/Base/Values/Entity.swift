@@ -70,11 +70,13 @@ public final class Entity: Sendable, Hashable {
         self.hasPlainTombstone = hasPlainTombstone
     }
 
+    /// Whether two are equal.
     public static func == (a: Entity, b: Entity) -> Bool {
         a.shape == b.shape && a.name.hasSameBytes(as: b.name) && a.columns == b.columns && a.key == b.key
             && a.preserved == b.preserved && a.source == b.source && a.hasPlainTombstone == b.hasPlainTombstone
     }
 
+    /// Feeds what makes it equal to another into a hasher.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(shape)
         hasher.combine(bytesOf: name)
@@ -82,14 +84,17 @@ public final class Entity: Sendable, Hashable {
 }
 
 extension Entity.Column: Hashable {
+    /// Whether two are equal.
     public static func == (a: Self, b: Self) -> Bool {
         a.name.hasSameBytes(as: b.name) && a.declaredType.hasSameBytes(as: b.declaredType)
     }
 
+    /// Feeds what makes it equal to another into a hasher.
     public func hash(into hasher: inout Hasher) { hasher.combine(bytesOf: name) }
 }
 
 extension Entity.Key: Hashable {
+    /// Whether two are equal.
     public static func == (a: Self, b: Self) -> Bool {
         switch (a, b) {
         case (.rowid, .rowid): true
@@ -99,6 +104,7 @@ extension Entity.Key: Hashable {
         }
     }
 
+    /// Feeds what makes it equal to another into a hasher.
     public func hash(into hasher: inout Hasher) {
         switch self {
         case .rowid: hasher.combine(0)

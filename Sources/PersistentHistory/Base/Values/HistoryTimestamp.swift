@@ -24,6 +24,7 @@ public struct HistoryTimestamp: Hashable, Comparable, Sendable, CustomStringConv
         HistoryTimestamp(milliseconds: Int64((Date.now.timeIntervalSince1970 * 1000).rounded(.down)))
     }
 
+    /// Whether one is earlier than another.
     public static func < (a: Self, b: Self) -> Bool { a.milliseconds < b.milliseconds }
 
     /// ISO 8601 in UTC with milliseconds: `2026-01-07T10:30:00.250Z`.

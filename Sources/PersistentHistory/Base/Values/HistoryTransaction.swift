@@ -49,10 +49,12 @@ public struct ObjectID: Sendable {
 }
 
 extension ObjectID: Hashable {
+    /// Whether two are equal.
     public static func == (a: Self, b: Self) -> Bool {
         a.isRowID == b.isRowID && a.key == b.key && a.columns.haveSameBytes(as: b.columns)
     }
 
+    /// Feeds what makes it equal to another into a hasher.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(key)
         hasher.combine(isRowID)
@@ -66,10 +68,12 @@ public struct Tombstone: Hashable, Sendable {
     /// When the row was deleted.
     public let deletedDate: HistoryTimestamp
 
+    /// Whether two are equal.
     public static func == (a: Self, b: Self) -> Bool {
         a.deletedDate == b.deletedDate && a.values.elementsEqual(b.values) { $0 == $1 }
     }
 
+    /// Feeds what makes it equal to another into a hasher.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(deletedDate)
         for (column, value) in values {
@@ -118,11 +122,13 @@ extension HistoryChange {
 }
 
 extension HistoryChange: Hashable {
+    /// Whether two are equal.
     public static func == (a: Self, b: Self) -> Bool {
         a.operation == b.operation && a.objectID == b.objectID && a.entity == b.entity
             && a.changedProperties.haveSameBytes(as: b.changedProperties) && a.tombstone == b.tombstone
     }
 
+    /// Feeds what makes it equal to another into a hasher.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(entity)
         hasher.combine(operation)
@@ -222,11 +228,13 @@ public struct HistoryTransaction: Hashable, Sendable {
         HistoryTransaction(token, authorship, processID, timestamp, .changes(changes))
     }
 
+    /// Whether two are equal.
     public static func == (a: Self, b: Self) -> Bool {
         a.content === b.content
             || (a.token == b.token && a.authorship == b.authorship && a.processID == b.processID
                 && a.timestamp == b.timestamp && a.content.body == b.content.body)
     }
 
+    /// Feeds what makes it equal to another into a hasher.
     public func hash(into hasher: inout Hasher) { hasher.combine(content.token) }
 }

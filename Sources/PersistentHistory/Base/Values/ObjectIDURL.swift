@@ -106,10 +106,12 @@ public struct ObjectIDURL: Sendable, CustomStringConvertible {
 }
 
 extension ObjectIDURL: Hashable {
+    /// Whether two are equal.
     public static func == (a: Self, b: Self) -> Bool {
         a.store == b.store && a.entityName.hasSameBytes(as: b.entityName) && a.key == b.key
     }
 
+    /// Feeds what makes it equal to another into a hasher.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(store)
         hasher.combine(bytesOf: entityName)

@@ -39,12 +39,15 @@ public struct StoreID: Hashable, Sendable, CustomStringConvertible {
     /// no store from another.
     static let withoutEntropy = StoreID(UUID(uuid: (0, 0, 0, 0, 0, 0, 0x40, 0, 0x80, 0, 0, 0, 0, 0, 0, 0)))
 
+    /// As text.
     public var description: String { text }
 
+    /// Whether two are equal.
     public static func == (a: Self, b: Self) -> Bool {
         a.withBytes { a in b.withBytes { b in a.elementsEqual(b) } }
     }
 
+    /// Feeds what makes it equal to another into a hasher.
     public func hash(into hasher: inout Hasher) {
         withBytes { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
     }
@@ -113,5 +116,6 @@ public struct HistoryToken: Hashable, Comparable, Sendable, CustomStringConverti
         a.store == b.store ? a.number < b.number : a.store.text < b.store.text
     }
 
+    /// As text.
     public var description: String { "\(store.text):\(number)" }
 }

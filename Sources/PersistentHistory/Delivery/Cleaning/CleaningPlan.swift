@@ -100,7 +100,7 @@ extension CleaningPlan {
         // What is deleted from the store because of these checkpoints must not outlive them.
         try state.connection.syncToDisk()
         try self.init(holders, newest: newest, maximumDuration: store.maximumDuration, force: force) {
-            try store.young(through: $0, source)
+            try store.young(through: $0, source, state.sightings)
         }
         let relied = checkpoints.filter { $0.position >= number ?? 0 }.min { $0.position < $1.position }
         history = PlannedHistory(store: source.storeID, checkpoint: force ? nil : relied)
@@ -130,11 +130,17 @@ extension CleaningPlan {
 
 extension ServedStore {
     /// What of the history up to a position is too young to be deleted.
-    func young(through limit: Int64, _ source: any HistorySource) throws -> YoungHistory? {
+    ///
+    /// - Parameter sightings: Nil where there is no state.
+    func young(through limit: Int64, _ source: any HistorySource, _ sightings: SightingStore? = nil) throws
+        -> YoungHistory?
+    {
         guard keep > .zero, let reader = source.recorder else { return nil }
-        let time = HistoryTimestamp(milliseconds: clock.wall().milliseconds - keep.milliseconds)
+        let now = clock.wall()
+        let time = HistoryTimestamp(milliseconds: now.milliseconds - keep.milliseconds)
+        let known = try sightings?.note(try source.end(), at: now, keeping: keep, in: source) ?? 0
         return try reader.read { db in
-            try YoungHistory(db, through: limit, youngerThan: time, rule: rule)
+            try YoungHistory(db, through: limit, youngerThan: time, now: now, known: known, rule: rule)
         }
     }
 }

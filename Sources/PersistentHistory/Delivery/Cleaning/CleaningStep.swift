@@ -101,7 +101,16 @@ extension YoungHistory {
     ///
     /// It reads what the cleanup would delete and no more. The history is ordered by commits and not by time, so that a
     /// clock that was set makes no difference: everything behind the first young change is kept with it.
-    init?(_ db: Database, through limit: Int64, youngerThan time: HistoryTimestamp, rule: DeliveryRule) throws {
+    ///
+    /// A time in the future says nothing: its writer's clock was ahead. Such a change is as old as the next one behind it
+    /// that has a time, and as old as the daemon's own knowledge of it.
+    ///
+    /// - Parameter known: The position that the history had at that time already, by the daemon's own clock.
+    init?(
+        _ db: Database, through limit: Int64, youngerThan time: HistoryTimestamp, now: HistoryTimestamp,
+        known: Int64, rule: DeliveryRule
+    ) throws {
+        var undated: Int64?
         var last: DatabaseValue?
         var covered = CoveredOrigins(rule)
         let rows = try Row.fetchCursor(
@@ -115,11 +124,17 @@ extension YoungHistory {
             last = origin
             guard covered.contain(origin) else { continue }
             let at = Origin(origin).timestamp
-            if at > time {
-                self.init(first: row[0], time: at)
+            if at > now {
+                let id: Int64 = row[0]
+                if id > known { undated = undated ?? id }
+            } else if at > time {
+                self.init(first: undated ?? row[0], time: at)
                 return
+            } else {
+                undated = nil
             }
         }
-        return nil
+        guard let undated else { return nil }
+        self.init(first: undated, time: now)
     }
 }

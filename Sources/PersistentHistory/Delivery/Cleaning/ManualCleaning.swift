@@ -130,20 +130,34 @@ package struct CleaningReport: Sendable, Equatable {
 /// An author that has not moved for longer than the tracker's `maximumDuration` is not waited for.
 public actor ManualCleaner {
     private let cleaning: ManualCleaning
+    private let reporter: any PipelineReporter
 
     /// - Parameter store: As a tracker serves it: all its authors and feeds must have had a transaction before it is
     ///   deleted.
-    init(_ store: ServedStore, stateFolder: String) {
+    init(_ store: ServedStore, stateFolder: String, reporter: any PipelineReporter = SilentReporter()) {
         cleaning = ManualCleaning(store, stateFolder: stateFolder)
+        self.reporter = reporter
+    }
+
+    /// The authors and feeds for which history is kept now, the slowest first: those that have no position yet, and
+    /// those that have not processed everything.
+    ///
+    /// - Throws: `HistoryError`.
+    public func blockers() async throws -> [String] {
+        try await onPool { [cleaning] in try cleaning.report().blockers.map(\.holder.name) }
     }
 
     /// Deletes the history that every author except batch authors has processed.
     ///
-    /// - Returns: What was deleted; nil if an author has no position yet, so that nothing may be deleted.
+    /// - Returns: What was deleted; nil if an author has no position yet, so that nothing may be deleted. The tracker's
+    ///   reporter is told which, and `blockers()` names all for which something is kept.
     /// - Throws: `HistoryError`.
     @discardableResult
     public func clean() async throws -> HistoryCleaner.Outcome? {
         let (report, outcome) = try await cleaning.clean()
-        return report.blockers.contains { $0.holder.number == nil } ? nil : outcome
+        let blockers = report.blockers.filter { $0.holder.number == nil }.map(\.holder.name)
+        if blockers.isEmpty { return outcome }
+        reporter.report(.cleaningBlocked(by: blockers))
+        return nil
     }
 }

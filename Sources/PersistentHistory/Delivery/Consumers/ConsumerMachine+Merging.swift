@@ -1,6 +1,7 @@
 /// Merge hooks and the default merge, failures, and the notice that history was lost.
 extension ConsumerMachine {
     static let pauseAfterCancellation: Duration = .milliseconds(50)
+    static let pauseWhileLacking: Duration = .seconds(1)
 
     // MARK: Merging
 
@@ -54,7 +55,7 @@ extension ConsumerMachine {
         _ dependencies: Dependencies
     ) -> Next {
         guard let last = pending?.transactions.last?.token else { return .proceed }
-        switch result {
+        switch call.checked(result) {
         case .success(let answer):
             pending?.answer(hook, answer, to: call.part)
             hookSucceeded(hook.name, at: last)
@@ -118,6 +119,15 @@ extension ConsumerMachine {
             wasCaughtUp = false
         }
         let author = consumer.author
+        // The daemon's own lack is not the hook's failure.
+        if failure.reason == .daemonLacks {
+            let delay = max(hook.policy.initialDelay, Self.pauseWhileLacking)
+            report(
+                .hookFailed(
+                    consumer: author, hook: hook.name, failure, token: token,
+                    attempt: failing?.hook == hook.name ? failing?.attempts ?? 0 : 0, retryAfter: delay))
+            return .retry(after: delay)
+        }
         let attempt = failing.map { $0.hook == hook.name ? $0.attempts + 1 : 1 } ?? 1
         failing = (hook.name, attempt)
         // A condition that does not fit its table is nobody's answer: no call is given up for it.

@@ -142,7 +142,10 @@ struct OpenStore: Sendable {
         do {
             let (outcome, version) = try Tracking.bringUpToDate(
                 store.path, store.entities ?? [:], all: store.tracksEveryTable, leavesOutUnfit: true,
-                expectsChange: expectsChange, timeout: timeout)
+                expectsChange: expectsChange, timeout: timeout
+            ) { done, all in
+                reporter.report(.trackingUnderWay(done: done, of: all))
+            }
             if !outcome.isEmpty { reporter.report(.trackingUpdated(outcome)) }
             reporter.report(.entitiesUntracked(outcome.unfit))
             reporter.report(.recordingDoubtful(outcome.doubts))

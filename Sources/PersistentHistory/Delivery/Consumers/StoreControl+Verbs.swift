@@ -194,6 +194,15 @@ package enum FollowedHistory: Sendable {
     /// Some changes of a transaction that is too large to be held in memory.
     case part([HistoryChange], of: HistoryTransaction, isFirst: Bool, isLast: Bool)
 
+    /// The same without what deleted rows preserve, for who may not read the store.
+    package var withoutValues: FollowedHistory {
+        switch self {
+        case .transactions(let transactions): .transactions(transactions.map(\.withoutValues))
+        case .part(let changes, let transaction, let isFirst, let isLast):
+            .part(changes.map(\.withoutValues), of: transaction, isFirst: isFirst, isLast: isLast)
+        }
+    }
+
     /// As lines of JSON, one for each transaction. That of a large one begins with its first part and ends with its
     /// last.
     package func write(to json: inout JSONBytes) {
@@ -207,5 +216,19 @@ package enum FollowedHistory: Sendable {
             HistoryJSON.write(changes, of: transaction, isFirst: isFirst, isLast: isLast, to: &json)
             if isLast { json.endLine() }
         }
+    }
+}
+
+extension HistoryTransaction {
+    fileprivate var withoutValues: HistoryTransaction {
+        changes.contains { $0.tombstone != nil } ? with(changes.map(\.withoutValues)) : self
+    }
+}
+
+extension HistoryChange {
+    fileprivate var withoutValues: HistoryChange {
+        HistoryChange(
+            entity: entity, operation: operation, objectID: objectID, changedProperties: changedProperties,
+            unnamedProperties: unnamedProperties)
     }
 }

@@ -68,9 +68,10 @@ package struct StoreRunner: Sendable {
                         throw error
                     }
                 }
-            } catch let error as HistoryError where error.code == .consumerInUse && store.isUsedInProcess {
-                // A program that is started twice fails at once; a daemon waits until the tracker has ended. It is reported
-                // as well: the task that the program runs it in may swallow its error.
+            } catch let error as HistoryError where error.isOfAnotherServer && store.isUsedInProcess {
+                // A program that is started twice, or beside a daemon with another state, fails at once; a daemon waits
+                // until the tracker has ended. It is reported as well: the task that the program runs it in may swallow its
+                // error.
                 reporter.report(.storeLost(error))
                 throw error
             } catch let error as HistoryError {
@@ -202,6 +203,9 @@ private struct Trouble {
 }
 
 extension HistoryError {
+    /// Whether another process, or another tracker of this one, serves the store.
+    fileprivate var isOfAnotherServer: Bool { code == .consumerInUse || code == .storeServedElsewhere }
+
     /// Whether it can pass only when the store's files change; all else, such as a lock or a
     /// permission, may pass without a sign.
     var waitsForChange: Bool {

@@ -51,6 +51,7 @@ package enum MessageCode: String, CaseIterable, Sendable {
     case loopStalled = "ca3f04522d8448b8b751129439d66216"
     case paused = "baee120a53024c64983ad2363d53fd2c"
     case resumed = "1adabdeaafd1451b83def16a59058b4f"
+    case persistedHooksUnfit = "fef7437248fb4cb58bd65e182f416d1d"
     case hooksChanged = "8d8299b38b2e4f0080dd700a4013751d"
     case controlRefused = "4c5b2636ff37473d8d331d323b7b81ca"
     case controlUnavailable = "6eed3af9c382499d941c2add6fac97d8"
@@ -87,7 +88,7 @@ extension MessageCode {
             .natsInterrupted, .natsMessageForeign, .mirrorMovedAside, .loopStalled:
             .warning
         case .configurationInvalid, .reloadRefused, .storeLost, .storeUnusable, .wouldLockOut, .trackingFailed,
-            .watchFailed, .contextFailed, .hookHeld, .deadLetterKept, .pluginFailing,
+            .watchFailed, .contextFailed, .persistedHooksUnfit, .hookHeld, .deadLetterKept, .pluginFailing,
             .pluginUnstartable,
             .stateCorrupt, .stateUnavailable, .stateInUse, .pipelineStuck, .controlUnavailable,
             .natsConfigurationInvalid, .natsReloadRefused, .natsDiverged, .natsFeedUnusable,

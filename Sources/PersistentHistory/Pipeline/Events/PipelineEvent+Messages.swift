@@ -61,6 +61,8 @@ extension PipelineEvent {
                     "Changes of \"\(entity)\" may go unrecorded in \(name): \(reasons.joined(separator: ", and ")).",
                     entity: entity.text)
             }
+        case .trackingUnderWay(let done, let all):
+            say(.level(.debug), "The tracking of \(name) is brought up to date: \(done) of \(all, "table").")
         case .migrationUnderWay:
             say(
                 .level(.info),
@@ -144,6 +146,12 @@ extension PipelineEvent {
                 deliveries.sentence(of: hook, to: "\"\(consumer)\""),
                 consumer, hook: hook, author: deliveries.author, entity: deliveries.entity,
                 at: deliveries.token)
+        case .hookFailed(let consumer, let hook, let failure, let token, _, let delay)
+        where failure.reason == .daemonLacks:
+            say(
+                .code(.hookFailed),
+                "Hook \"\(hook)\" cannot be called for \"\(consumer)\": \(failure) This counts as no attempt. It is tried again in \(delay.text).",
+                consumer, hook: hook, at: token)
         case .hookFailed(let consumer, let hook, let failure, let token, let attempt, let delay):
             say(
                 .code(failure.reason == .timedOut ? .hookTimedOut : .hookFailed),

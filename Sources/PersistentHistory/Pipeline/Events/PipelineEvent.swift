@@ -24,6 +24,8 @@ public enum PipelineEvent: Sendable {
     case entitiesUntracked([BinaryText: String])
     /// Entities whose recording may miss something, and why: after each look at the schema, and mostly none.
     case recordingDoubtful([BinaryText: [String]])
+    /// Of many tables, some are tracked, or brought up to date, in steps between which others write.
+    case trackingUnderWay(done: Int, of: Int)
     /// A migration runs: the tracking is left alone until it has ended.
     case migrationUnderWay
     /// There was no state for a store whose history has been cleaned: it was lost, or left behind.

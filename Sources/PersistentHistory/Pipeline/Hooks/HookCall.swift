@@ -161,6 +161,20 @@ package struct MergeCall: Sendable {
     }
 }
 
+extension MergeCall {
+    /// An answer that rejects something else than transactions of the call is none: the hook means others than it got, and
+    /// what it wants kept back would be merged.
+    func checked(_ result: Result<MergeResult, HookFailure>) -> Result<MergeResult, HookFailure> {
+        guard case .success(let answer) = result, !answer.rejected.isEmpty else { return result }
+        let foreign = answer.rejected.subtracting(transactions.map(\.token))
+        guard let token = foreign.min(by: { $0.number < $1.number }) else { return result }
+        return .failure(
+            HookFailure(
+                .badAnswer,
+                "Hook \"\(header.hook)\" rejected \(token), which is not a transaction of its call."))
+    }
+}
+
 /// A merge hook's answer.
 public struct MergeResult: Sendable, Hashable, Codable {
     /// What follows after the hook.

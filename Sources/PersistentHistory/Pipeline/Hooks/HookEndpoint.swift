@@ -101,6 +101,8 @@ public struct HookFailure: Error, Sendable, Hashable, CustomStringConvertible {
     public enum Reason: String, Sendable, Hashable {
         /// The process could not be started.
         case cannotStart
+        /// The daemon itself lacks descriptors, processes or memory for the call. No attempt counts for it.
+        case daemonLacks
         /// The plugin answered with an error, or ended with a status other than 0.
         case refused
         /// The hook did not answer within its timeout; its process group was killed.
@@ -131,6 +133,7 @@ public struct HookFailure: Error, Sendable, Hashable, CustomStringConvertible {
         self.advice = advice
     }
 
+    /// As text.
     public var description: String { message }
 
     /// Of what could not be decided; nil of what could.

@@ -8,6 +8,7 @@ package final class StateDatabase: Sendable {
     let feeds: FeedStore
     let replicas: ReplicaStore
     let given: GivenStore
+    let sightings: SightingStore
     let deadLetters: DeadLetterStore
 
     var path: String { connection.path }
@@ -32,6 +33,7 @@ package final class StateDatabase: Sendable {
         feeds = FeedStore(connection: connection, store: store)
         replicas = ReplicaStore(connection: connection)
         given = GivenStore(connection: connection)
+        sightings = SightingStore(connection: connection)
         deadLetters = DeadLetterStore(connection: connection)
     }
 
@@ -126,6 +128,7 @@ enum StateSchema {
     /// - `unmerged`: what a consumer's merge hooks have kept from its feeds.
     /// - `replica`: where a replica is, the checkpoint at which it was filled last, whether it is to be filled again.
     /// - `given`: how far a context that keeps its checkpoint elsewhere was given changes (`GivenStore`).
+    /// - `sighting`: how far the history went at a time (`SightingStore`).
     /// - `service`: served time, when history was last cleaned, and the notifications since that brought
     ///   something (`passes`).
     private static let tables = """
@@ -157,6 +160,7 @@ enum StateSchema {
         CREATE TABLE given (
             consumer TEXT, context TEXT, position INTEGER NOT NULL, fingerprint TEXT,
             PRIMARY KEY (consumer, context)) WITHOUT ROWID;
+        CREATE TABLE sighting (position INTEGER PRIMARY KEY, fingerprint TEXT, at INTEGER NOT NULL);
         """
 
     /// What a state of version 1 lacks.

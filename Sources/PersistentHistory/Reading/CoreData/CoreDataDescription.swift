@@ -36,11 +36,13 @@ public struct CoreDataDescription: Sendable {
     public let firstToken: HistoryToken?
     /// The token of the newest transaction.
     public let lastToken: HistoryToken?
-    /// The times of the oldest and the newest transaction that are there.
+    /// When the oldest transaction that is there was made.
     public let firstTime: HistoryTimestamp?
+    /// When the newest transaction was made.
     public let lastTime: HistoryTimestamp?
-    /// How many transactions and changes the history has.
+    /// How many transactions the history has.
     public let transactions: Int64
+    /// How many changes the history has.
     public let changes: Int64
     /// By number.
     public let entities: [Entity]

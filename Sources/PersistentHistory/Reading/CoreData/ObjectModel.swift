@@ -28,7 +28,9 @@ public struct ObjectModel: Sendable, Hashable {
         }
     }
 
+    /// An attribute of an entity.
     public struct Attribute: Sendable, Hashable {
+        /// The kind of its values.
         public let type: AttributeType
         /// Not in the store.
         public let isTransient: Bool
@@ -38,22 +40,31 @@ public struct ObjectModel: Sendable, Hashable {
         public let isPreserved: Bool
     }
 
+    /// A relationship of an entity to another.
     public struct Relationship: Sendable, Hashable {
         /// The entity that it leads to; nil where the model does not say.
         public let destination: String?
+        /// Whether an object may be related to several.
         public let isToMany: Bool
+        /// Whether the related objects have an order.
         public let isOrdered: Bool
         /// The relationship back; nil where there is none.
         public let inverse: Inverse?
     }
 
+    /// The relationship in the other direction.
     public struct Inverse: Sendable, Hashable {
+        /// Its name in the model.
         public let name: String
+        /// Whether an object may be related to several.
         public let isToMany: Bool
+        /// Whether the related objects have an order.
         public let isOrdered: Bool
     }
 
+    /// An attribute or a relationship, with its name.
     public struct Property: Sendable, Hashable {
+        /// What a property is.
         public enum Kind: Sendable, Hashable {
             case attribute(Attribute)
             case relationship(Relationship)
@@ -63,19 +74,25 @@ public struct ObjectModel: Sendable, Hashable {
             case other(String)
         }
 
+        /// Its name in the model.
         public let name: String
+        /// What it is.
         public let kind: Kind
     }
 
+    /// An entity of the model.
     public struct Entity: Sendable, Hashable {
+        /// Its name in the model.
         public let name: String
         /// The entity that it inherits from.
         public let parent: String?
+        /// Whether it has no objects of its own.
         public let isAbstract: Bool
         /// The inherited ones included.
         public let properties: [BinaryText: Property]
     }
 
+    /// The entities, by their names.
     public let entities: [BinaryText: Entity]
     /// The entities from which another inherits.
     let parents: Set<BinaryText>

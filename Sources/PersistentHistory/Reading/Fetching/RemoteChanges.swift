@@ -29,6 +29,7 @@ public struct RemoteChanges: AsyncSequence, Sendable {
         fileprivate var rule = VisibilityRule()
         fileprivate var step = VisibilityRule.Step.rest
 
+        /// The newest token, once there is a new commit; nil when the watching has ended.
         public mutating func next() async throws -> HistoryToken? { try await next(isolation: #isolation) }
 
         /// Waits for a commit.

@@ -7,6 +7,7 @@ public struct ObserverError: Error, Sendable, CustomStringConvertible {
     /// What kind of failure it is. New codes may be added.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         let name: String
+        /// As text.
         public var description: String { name }
 
         /// `fs.inotify.max_user_watches` is used up.
@@ -43,6 +44,7 @@ public struct ObserverError: Error, Sendable, CustomStringConvertible {
         self.errno = errno
     }
 
+    /// As text.
     public var description: String {
         guard let hint else { return message }
         return "\(message) \(hint)"

@@ -123,6 +123,17 @@ extension FileRights {
         }
     }
 
+    /// The list of a file or a folder.
+    ///
+    /// - Parameter permission: Gives the digit that is meant for each.
+    static func list(of path: String, permission: (UInt32) -> UInt32) -> AccessList? {
+        withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 8) { buffer in
+            let count = getxattr(path, listName, buffer.baseAddress, buffer.count)
+            guard count >= 0 else { return nil }
+            return AccessList(UnsafeRawBufferPointer(rebasing: buffer[..<count]), permission: permission)
+        }
+    }
+
     /// Gives an open file these rights.
     ///
     /// - Parameter descriptor: May be one of O_PATH, whose closing drops no locks.
@@ -196,7 +207,9 @@ extension AccessList {
     private static let noID = UInt32.max
 
     /// - Returns: Nil if the bytes hold no more than a mode does, or are no list.
-    init?(_ bytes: UnsafeRawBufferPointer) {
+    ///
+    /// - Parameter permission: Gives the digit that is meant for each that is found.
+    init?(_ bytes: UnsafeRawBufferPointer, permission: (UInt32) -> UInt32 = { $0 }) {
         self.init()
         guard bytes.count >= 4, bytes.loadUnaligned(as: UInt32.self).littleEndian == Self.version else {
             return nil
@@ -206,7 +219,7 @@ extension AccessList {
             let tag = bytes.loadUnaligned(fromByteOffset: start, as: UInt16.self).littleEndian
             let digit = bytes.loadUnaligned(fromByteOffset: start + 2, as: UInt16.self).littleEndian
             let id = bytes.loadUnaligned(fromByteOffset: start + 4, as: UInt32.self).littleEndian
-            let permissions = Permissions(digit: UInt32(digit))
+            let permissions = Permissions(digit: permission(UInt32(digit)))
             switch tag {
             case Tag.user: users[id] = permissions
             case Tag.group: groups[id] = permissions

@@ -1,0 +1,63 @@
+import DequeModule
+
+/// Turns for processes that are started for one call: no more run at a time than there are descriptors for. Who comes
+/// next waits, and nobody's call fails by it.
+package final class ProcessBudget: Sendable {
+    package static let shared = ProcessBudget(.shared)
+
+    /// Three pipes and the process itself; while it is started, the other ends of the pipes as well.
+    static let descriptors = 7
+
+    private struct State {
+        var running = 0
+        var waiters: Deque<OneShotEvent> = []
+    }
+
+    private let descriptors: DescriptorBudget
+    private let state = Locked(State())
+
+    package init(_ descriptors: DescriptorBudget) { self.descriptors = descriptors }
+
+    /// How many may run now. One always may: its descriptors are among those that stores leave to everything else.
+    private var most: Int { max(1, descriptors.forProcesses / Self.descriptors) }
+
+    /// How many run.
+    var running: Int { state.withLock { $0.running } }
+
+    /// Returns when the caller has a turn, which it gives back with `end`.
+    ///
+    /// - Returns: False if the task was cancelled before; then there is no turn.
+    package func begin() async -> Bool {
+        let most = most
+        let turn = OneShotEvent()
+        let isFree = state.withLock { state in
+            if state.waiters.isEmpty, state.running < most {
+                state.running += 1
+                return true
+            }
+            state.waiters.append(turn)
+            return false
+        }
+        if isFree { return true }
+        await turn.wait()
+        return state.withLock { state in
+            guard let place = state.waiters.firstIndex(where: { $0 === turn }) else { return true }
+            state.waiters.remove(at: place)
+            return false
+        }
+    }
+
+    package func end() {
+        let most = most
+        let next = state.withLock { state in
+            state.running -= 1
+            var next: [OneShotEvent] = []
+            while state.running < most, let waiter = state.waiters.popFirst() {
+                state.running += 1
+                next.append(waiter)
+            }
+            return next
+        }
+        for turn in next { turn.signal() }
+    }
+}

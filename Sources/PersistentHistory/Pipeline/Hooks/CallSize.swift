@@ -1,0 +1,59 @@
+/// Whether a call is so large that to write it takes long. It is looked at no further than to find that out.
+extension ObserverCall {
+    package func isLonger(than bytes: Int) -> Bool {
+        var size = SizeEstimate(kept, limit: bytes)
+        return size.exceeds(changes, values)
+    }
+}
+
+extension MergeCall {
+    package func isLonger(than bytes: Int) -> Bool {
+        var size = SizeEstimate(kept, limit: bytes)
+        return size.isExceeded || transactions.contains { size.exceeds($0.changes[...], values) }
+    }
+}
+
+extension ContextCall {
+    package func isLonger(than bytes: Int) -> Bool {
+        guard case .merge(let transactions, _, _, _) = request else { return false }
+        var size = SizeEstimate(nil, limit: bytes)
+        return transactions.contains { size.exceeds($0.changes[...], nil) }
+    }
+}
+
+/// Roughly how many bytes a call takes.
+private struct SizeEstimate {
+    private var bytes: Int
+    private let limit: Int
+
+    init(_ kept: [UInt8]?, limit: Int) { (bytes, self.limit) = (kept?.count ?? 0, limit) }
+
+    var isExceeded: Bool { bytes > limit }
+
+    /// Adds changes, and whether that makes it long.
+    mutating func exceeds(_ changes: ArraySlice<HistoryChange>, _ values: CallValues?) -> Bool {
+        for change in changes {
+            bytes += change.estimatedBytes + (values?.estimatedBytes(of: change) ?? 0)
+            if isExceeded { return true }
+        }
+        return isExceeded
+    }
+}
+
+extension HistoryChange {
+    /// Roughly how many bytes it takes in a call, without the row's values.
+    fileprivate var estimatedBytes: Int {
+        let key = objectID.values.reduce(0) { $0 + 2 * $1.byteCount }
+        // A tombstone has its values twice.
+        let preserved = (tombstone?.values ?? []).reduce(0) { $0 + 64 + 3 * $1.value.byteCount }
+        return 256 + 3 * entity.name.utf8.count + key + preserved
+    }
+}
+
+extension CallValues {
+    /// Roughly how many bytes the row of a change takes.
+    fileprivate func estimatedBytes(of change: HistoryChange) -> Int {
+        guard let row = rows.row(of: change.objectID, in: change.entity) else { return 0 }
+        return row.values.reduce(0) { $0 + 32 + min($1.byteCount, maximumBytes) }
+    }
+}
