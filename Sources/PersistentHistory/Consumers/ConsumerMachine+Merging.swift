@@ -19,8 +19,8 @@ extension ConsumerMachine {
 
     /// - Parameter changes: What was read for the call, and which part it is.
     mutating func call(
-        _ hook: Hook, with changes: [HistoryChange]? = nil, _ values: RowValues? = nil, _ part: CallPart? = nil,
-        _ dependencies: Dependencies
+        _ hook: Hook, _ dependencies: Dependencies, with changes: [HistoryChange]? = nil,
+        _ values: RowValues? = nil, _ part: CallPart? = nil
     ) -> Next {
         guard let merge = pending else { return .proceed }
         let call = merge.call(
