@@ -120,6 +120,7 @@ struct World: Sendable {
             let name = scenario.stores[store].name
             record.write("altered", name, writer.order("alter", files.store(name))[0])
             truth.isAltered(name, at: csimulation_now())
+        case .remove(let store, let part, let sides): remove(store, part, sides)
         case .read(let store, let part): _ = writer.order("read", path(store, part))
         case .endRead(let store, let part): _ = writer.order("endRead", path(store, part))
         case .kill(let points): csimulation_kill_after(UInt64(points))
@@ -131,6 +132,14 @@ struct World: Sendable {
         case .ask(let question, let store): requests.ask(question, store: store)
         case .reload(let change, let store, let bySignal): reload(change, store, bySignal: bySignal)
         }
+    }
+
+    /// Nobody but the daemon has them open, and nothing is in the store's log alone.
+    private func remove(_ store: Int, _ part: Part, _ sides: Sides) {
+        let path = path(store, part)
+        let answer = part == .store ? writer.order("letGo", path)[0] : "ok"
+        if answer == "ok" { for suffix in sides.suffixes { unlink(path + suffix) } }
+        record.write("removed", scenario.stores[store].name, part.rawValue, sides.rawValue, answer)
     }
 
     private func path(_ store: Int, _ part: Part) -> String {
@@ -226,6 +235,9 @@ struct World: Sendable {
         write(settings.withLock(\.self), isBroken: false)
         requests.send(.reload, within: Self.limit)
         requests.send(.resume(store: nil))
+        guard scenario.kind == .files else { return }
+        // What was removed beside a replica is noticed when it is written.
+        for store in scenario.stores.indices { commit(store, "Writer", .both) }
     }
 
     private func waitUntilLevel() -> Bool {
