@@ -151,9 +151,13 @@ struct World: Sendable {
         }
     }
 
-    private func commit(_ store: Int, _ author: String, _ change: Change) {
+    /// - Returns: Whether it was committed.
+    @discardableResult
+    private func commit(_ store: Int, _ author: String, _ change: Change) -> Bool {
         let name = scenario.stores[store].name
-        note(name, author, change, writer.order("commit", files.store(name), author, change.rawValue))
+        let answer = writer.order("commit", files.store(name), author, change.rawValue)
+        note(name, author, change, answer)
+        return answer[0] == "ok"
     }
 
     private func note(_ store: String, _ author: String, _ change: Change, _ answer: [String]) {
@@ -237,7 +241,13 @@ struct World: Sendable {
         requests.send(.resume(store: nil))
         guard scenario.kind == .files else { return }
         // What was removed beside a replica is noticed when it is written.
-        for store in scenario.stores.indices { commit(store, "Writer", .both) }
+        for store in scenario.stores.indices {
+            var attempts = 0
+            while !commit(store, "Writer", .both), attempts < 50 {
+                attempts += 1
+                csimulation_sleep(100_000_000)
+            }
+        }
     }
 
     private func waitUntilLevel() -> Bool {
