@@ -1,5 +1,4 @@
 import DequeModule
-package import Glibc
 package import HistoryConfiguration
 package import Logging
 package import PersistentHistory
@@ -93,7 +92,7 @@ import ServiceLifecycle
     var isStopping: Bool { stopRequest.isSignaled }
 
     /// Of the process that runs; nil while there is none.
-    package var processID: pid_t? {
+    package var processID: Int32? {
         guard case .running(let session) = stage else { return nil }
         return session.child.processID
     }

@@ -22,7 +22,9 @@ struct PluginFileTests {
             let daemon = try await bench.startDaemon()
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
             try await bench.calls(1, of: daemon)
-            try bench.folder.write("plugin.log", "It has written something.\n")
+            let log = try #require(FileHandle(forWritingAtPath: bench.path("plugin.log")))
+            try log.write(contentsOf: Data("It has written something.\n".utf8))
+            try log.close()
             var plugins = try await bench.report("reload")["plugins"]
             #expect(plugins["unchanged"].texts == ["audit"] && plugins["changed"].texts == [], "\(plugins)")
             // The script is.

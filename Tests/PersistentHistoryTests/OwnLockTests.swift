@@ -46,8 +46,10 @@ struct OwnLockTests {
             // Reads, so that it has all locks that a reader has.
             try await python.run("c.execute('BEGIN'); c.execute('SELECT * FROM t').fetchall()")
             let connection = try self.connection(path)
-            _ = try connection.inDatabase { try Row.fetchAll($0, sql: "BEGIN; SELECT * FROM t") }
-            try connection.inDatabase { try $0.execute(sql: "SELECT * FROM t") }
+            try connection.inDatabase { db in
+                try db.execute(sql: "BEGIN")
+                _ = try Row.fetchAll(db, sql: "SELECT * FROM t")
+            }
             let probe = try WriterProbe(storePath: path)
             _ = try probe.isWriterActive()
             let error = #expect(throws: ObserverError.self) { try probe.close() }
@@ -55,6 +57,27 @@ struct OwnLockTests {
             try connection.inDatabase { try $0.commit() }
             try connection.close()
             try probe.close()
+        }
+    }
+
+    /// A connection that still uses a removed `-shm` has its locks on that.
+    @Test func theLocksOnARemovedIndexStay() async throws {
+        try await withStore { path, python in
+            try await python.run("c.close()")
+            let connection = try self.connection(path)
+            try connection.inDatabase { try $0.execute(sql: "INSERT INTO t VALUES (1)") }
+            try await withProbe(path) { probe in
+                #expect(try !probe.isWriterActive())
+                unlink(path + "-shm")
+                for _ in 0..<2 { #expect(try !probe.isWriterActive()) }
+                let hasLocks = OpenFiles.contains { descriptor, status in
+                    status.st_nlink == 0 && OpenFiles.hasProcessLock(by: descriptor)
+                }
+                #expect(hasLocks == true)
+                #expect(UsedSideFiles.areLost(of: path))
+                try connection.close()
+                #expect(!UsedSideFiles.areLost(of: path))
+            }
         }
     }
 

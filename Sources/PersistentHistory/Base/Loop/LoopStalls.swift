@@ -84,7 +84,7 @@ struct ThreadUse: Sendable {
     /// Source: getrusage(2), with RUSAGE_THREAD.
     static var now: ThreadUse {
         var usage = rusage()
-        guard getrusage(__rusage_who_t(rawValue: 1), &usage) == 0 else {
+        guard getrusage(__rusage_who_t(1), &usage) == 0 else {
             return ThreadUse(computed: .zero, waits: 0)
         }
         let times = [usage.ru_utime, usage.ru_stime].map {

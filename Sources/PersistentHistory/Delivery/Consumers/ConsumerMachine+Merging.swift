@@ -9,7 +9,7 @@ extension ConsumerMachine {
     mutating func merge(_ dependencies: Dependencies) -> Next {
         guard let merge = pending else { return .proceed }
         if let hook = merge.next(dependencies.hooks.stages) {
-            guard let unread = merge.unread(for: hook) else { return call(hook, in: dependencies) }
+            guard let unread = merge.unread(for: hook) else { return call(hook, dependencies) }
             waitsFor = .changes(unread.part, for: hook)
             return .read(unread)
         }
@@ -20,8 +20,8 @@ extension ConsumerMachine {
 
     /// - Parameter changes: What was read for the call, and which part it is.
     mutating func call(
-        _ hook: Hook, with changes: [HistoryChange]? = nil, _ values: RowValues? = nil, _ part: CallPart? = nil,
-        in dependencies: Dependencies
+        _ hook: Hook, _ dependencies: Dependencies, with changes: [HistoryChange]? = nil,
+        _ values: RowValues? = nil, _ part: CallPart? = nil
     ) -> Next {
         guard let merge = pending else { return .proceed }
         let call: MergeCall

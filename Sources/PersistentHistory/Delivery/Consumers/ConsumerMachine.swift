@@ -173,7 +173,7 @@ struct ConsumerMachine: Sendable {
         case .read(let changes, let values):
             guard case .changes(let part, let merger) = waitsFor.take() else { return .proceed }
             guard let merger else { return observe(with: changes, values, dependencies) }
-            return call(merger, with: changes, values, part, in: dependencies)
+            return call(merger, dependencies, with: changes, values, part)
         case .observed(let outcome): return take(outcome, dependencies)
         case .merged(let result):
             guard case .merger(let hook, let call) = waitsFor.take() else { return .proceed }

@@ -17,12 +17,12 @@ package enum OpenFiles {
     }
 
     /// The files that a process has open to write, each as its device and inode; none if it is not shown.
-    package static func written(by process: pid_t) -> Set<[UInt64]> {
+    package static func written(by process: Int32) -> Set<[UInt64]> {
         guard let folder = opendir("/proc/\(process)/fd") else { return [] }
         defer { closedir(folder) }
         var files: Set<[UInt64]> = []
         while let entry = readdir(folder) {
-            let name = name(of: entry)
+            let name = Self.name(of: entry)
             guard let file = FileID(of: "/proc/\(process)/fd/\(name)"),
                 let info = (try? AtomicFile.read("/proc/\(process)/fdinfo/\(name)")) ?? nil,
                 let flags = info.split(separator: UInt8(ascii: "\n")).first(where: {

@@ -59,7 +59,7 @@ extension WriterProbe {
     ///
     /// - Throws: `HistoryError` with `.storeServedElsewhere`; this process then has no lease.
     func take(_ lease: StoreLease, path: String) throws(HistoryError) {
-        let other = withStore { descriptor -> StoreLease? in
+        let other = withStore { descriptor -> LeaseHolder? in
             guard FileLock.set(descriptor, F_RDLCK, lease.offset..<lease.offset + 1) else { return nil }
             // First taken, then looked for others: of two that come at once, at least one sees the other.
             guard let other = Self.holder(of: descriptor, besides: lease) else { return nil }
