@@ -72,7 +72,7 @@ final class UntouchedConnection: Sendable {
                         let opened = try opened(&state)
                         work.begin()
                         let result = Result {
-                            try opened.queue.unsafeRead { db in
+                            try opened.queue.readEndingTransactions { db in
                                 try db.inReadTransaction { try body(db) }
                             }
                         }
@@ -129,7 +129,7 @@ final class UntouchedConnection: Sendable {
     /// Reads what the file of a store says by itself, without its `-wal` and its journal.
     static func peek<T>(_ path: String, _ body: (Database) throws -> T) throws -> T {
         let queue = try connect(try StorePath.resolve(path), .immutable, .zero, WorkLimit())
-        let result = Result { try queue.unsafeRead(body) }
+        let result = Result { try queue.readEndingTransactions(body) }
         try queue.end()
         return try result.get()
     }
