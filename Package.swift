@@ -57,6 +57,8 @@ let package = Package(
         .systemLibrary(name: "CNats", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
         // A part of OpenSSL, which libnats needs.
         .systemLibrary(name: "CCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        // The other part, which reports its TLS objects.
+        .systemLibrary(name: "CTLS", pkgConfig: "libssl", providers: [.apt(["libssl-dev"])]),
 
         // epoll and its kin, which Swift does not see either.
         .systemLibrary(name: "CLinux"),
@@ -113,7 +115,7 @@ let package = Package(
         .executableTarget(
             name: "historyd-nats",
             dependencies: [
-                "CLinux", "CMemory", "CNats", "CNoLocaleData", "HistoryNATS", "HistoryDaemon",
+                "CLinux", "CMemory", "CNats", "CNoLocaleData", "CTLS", collections, "HistoryNATS", "HistoryDaemon",
                 "HistoryConfiguration",
                 "HistoryControl", "HistoryFeed", "PersistentHistory", arguments, logging, lifecycle,
             ],

@@ -8,11 +8,21 @@ package enum GroupLimit {
     package static let published = 2 << 30
 }
 
-/// How slowly a snapshot may come: while it is applied, the mirror is locked for other writers.
+/// How slowly a snapshot may come while it is applied: the mirror is locked for other writers then. A slower one is applied
+/// when all of it is there.
 package enum SnapshotPace {
     package static let grace: Duration = .seconds(30)
     /// In bytes a second.
     package static let slowest = 64 << 10
+
+    /// What is fetched to see how fast it comes, and for how long.
+    package static let sample = 256 << 10
+    package static let timeOfSample: Duration = .seconds(5)
+
+    /// Whether the sample came fast enough.
+    package static func isFast(_ bytes: Int, in waited: Duration) -> Bool {
+        Double(bytes) >= waited / .seconds(1) * Double(4 * slowest)
+    }
 
     /// - Parameter waited: In which nothing else was done than waiting for it.
     package static func isEnough(_ bytes: Int, in waited: Duration) -> Bool {

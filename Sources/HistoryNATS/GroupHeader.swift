@@ -24,6 +24,10 @@ package struct GroupHeader: Hashable, Sendable {
     package var part = 0
     package var isLast = true
     package var head: SnapshotHead?
+    /// When a group or a beginning was sent, by the publisher's clock, in milliseconds since 1970.
+    package var time: Int64?
+    /// Within which time, in milliseconds, another message follows; nil where that is not promised.
+    package var beat: Int64?
 
     /// How a snapshot is found and verified.
     package struct SnapshotHead: Hashable, Sendable {
@@ -85,6 +89,8 @@ package struct GroupHeader: Hashable, Sendable {
             ("Historyd-Part", String(part)),
         ]
         if isLast { fields.append(("Historyd-Last", "1")) }
+        if let time { fields.append(("Historyd-Time", String(time))) }
+        if let beat { fields.append(("Historyd-Beat", String(beat))) }
         if let head {
             fields += [
                 ("Historyd-First", String(head.firstSequence)), ("Historyd-Parts", String(head.parts)),
@@ -131,7 +137,12 @@ package struct GroupHeader: Hashable, Sendable {
         self.init(
             kind, store: store, epoch: epoch, after: after, through: through,
             part: try number("Historyd-Part", in: 0...Limits.parts), isLast: value("Historyd-Last") == "1")
-        guard kind == .head else { return }
+        guard kind == .head else {
+            // Earlier publishers send neither.
+            time = value("Historyd-Time").flatMap { Int64($0) }.flatMap { HistoryTimestamp.range.contains($0) ? $0 : nil }
+            beat = value("Historyd-Beat").flatMap { Int64($0) }.flatMap { Limits.beat.contains($0) ? $0 : nil }
+            return
+        }
         guard let digest = value("Historyd-SHA-256"), digest.utf8.count == 64 else {
             throw ForeignMessage("its Historyd-SHA-256 is none")
         }
@@ -157,6 +168,7 @@ package struct GroupHeader: Hashable, Sendable {
         static let parts = 1 << 30
         static let bytes = 1 << 46
         static let kept = 100
+        static let beat: ClosedRange<Int64> = 1...86_400_000
     }
 
     /// Whether a message may stand in the stream behind another one: a session's first message may stand behind any, and

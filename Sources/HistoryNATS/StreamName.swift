@@ -16,7 +16,17 @@ package struct StreamName: Hashable, Sendable {
     package var allHistory: String { "history.\(name).>" }
 
     package var snapshotBegin: String { "history_snapshot.\(name).begin" }
-    package var snapshotPart: String { "history_snapshot.\(name).part" }
+    /// Of the parts of one snapshot, so that the server can remove those of one that was not completed.
+    ///
+    /// - Parameter first: The sequence of the first part.
+    package func snapshotPart(_ first: UInt64) -> String { "history_snapshot.\(name).part.\(first)" }
+    package var allSnapshotParts: String { "history_snapshot.\(name).part.>" }
+
+    /// The sequence of the first part, from the subject of the parts of a snapshot.
+    package func firstPart(inSubject subject: String) -> UInt64? {
+        let start = "history_snapshot.\(name).part."
+        return subject.hasPrefix(start) ? UInt64(subject.dropFirst(start.count)) : nil
+    }
     package var snapshotHead: String { "history_snapshot.\(name).head" }
     package var allSnapshots: String { "history_snapshot.\(name).>" }
 

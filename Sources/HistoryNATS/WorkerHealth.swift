@@ -61,7 +61,25 @@ package struct WorkerHealth: Codable, Sendable, Hashable {
             }
             return (.failing, "It is \(Int(report.lag.seconds)) s behind\(count ?? "").")
         }
+        if let silence = Silence(of: report, at: now) {
+            return (silence.seconds > limit ? .failing : .degraded, silence.description)
+        }
+        if let warning = report.warning { return (.degraded, warning) }
         return report.isConnected ? nil : (.degraded, "It is not connected yet.")
+    }
+
+    /// A publisher that has promised a beat, and is not heard of.
+    private struct Silence: CustomStringConvertible {
+        let seconds: Double
+
+        init?(of report: WorkerReport, at now: Double) {
+            guard let heard = report.heard, let beat = report.beat else { return nil }
+            seconds = now - heard
+            // Two may be late, or on a slow link.
+            guard seconds > 3 * beat + 5 else { return nil }
+        }
+
+        var description: String { "Its publisher has not been heard of for \(Int(seconds)) s." }
     }
 
     /// What a service manager shows.

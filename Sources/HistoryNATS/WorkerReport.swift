@@ -29,6 +29,17 @@ package struct WorkerReport: Codable, Sendable {
     package var needsOperator = false
     /// When the problem began, in seconds since 1970.
     package var failingSince: Double?
+    /// What does not work and does not keep the session from publishing or following; nil where all works.
+    package var warning: String?
+    /// When stream and store, or stream and mirror, were last compared, in seconds since 1970.
+    package var compared: Double?
+    /// As of when the mirror shows the source, by the source's clock, in seconds since 1970; nil where its publisher does not
+    /// say it.
+    package var asOf: Double?
+    /// When the publisher was last heard of, in seconds since 1970, and within how many seconds it promises to be heard of
+    /// again.
+    package var heard: Double?
+    package var beat: Double?
     /// When the position last changed, in seconds since 1970.
     package var changed: Double?
 

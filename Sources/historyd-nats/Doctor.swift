@@ -89,6 +89,12 @@ struct Doctor {
                     : "The folder \"\(folder)\" cannot be written: \(why). It must be there, belong to this user, and be in ReadWritePaths= of the unit."
             ),
             finding(
+                .mirror, "the file \(following.path)",
+                access(following.path, F_OK) == 0
+                    ? nil
+                    : "It is not there: it was removed, or waits for its first snapshot, as historyd-nats status says."
+            ),
+            finding(
                 .space, folder,
                 space >= Self.leastSpace ? nil : "There are only \(space >> 19) MB free: free some space."),
         ]
@@ -114,7 +120,19 @@ struct Doctor {
 
     private func problem(of name: String, _ jetStream: JetStream) -> String? {
         do {
-            let end = try StreamEnd(StreamName(name), jetStream)
+            let names = StreamName(name)
+            for stream in [names.history, names.snapshots] {
+                if let problem = try jetStream.description(of: stream).settings.problem {
+                    return "\(stream): \(problem)."
+                }
+            }
+            if let wanted = configuration.publish.first(where: { $0.name == name })?.stream, wanted.create,
+                let difference = try jetStream.description(of: names.history).settings.difference(
+                    fromAge: wanted.maxAge, bytes: wanted.maxBytes)
+            {
+                return "Its limits are not the configuration's: \(difference). Change them at the server, or there."
+            }
+            let end = try StreamEnd(names, jetStream)
             return end.last == nil && end.head == nil ? "It has neither history nor a snapshot yet." : nil
         } catch {
             return sentence(error)

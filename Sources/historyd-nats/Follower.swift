@@ -22,16 +22,19 @@ struct Follower: Worker {
     /// Why a snapshot is needed.
     private struct Need {
         let reason: String
-        let isRepair: Bool
+        var isRepair = false
+        /// Whether the stream did not go on at the mirror's position.
+        var isGap = false
     }
 
     /// Follows until the program ends.
     func run() {
         var repairs = RepairPause()
+        let pending = PendingDownload()
         repeatSessions(
             "Following \(names.history) into \"\(following.path)\"",
             refusal: { $0 is Stale ? .mirrorStale : nil },
-            { try session($0, isOnce: false, &repairs, $1) }, hasFailed: moveAside)
+            { try session($0, pending, isOnce: false, &repairs, $1) }, hasFailed: moveAside)
     }
 
     /// Follows everything there is, once.
@@ -39,11 +42,12 @@ struct Follower: Worker {
     /// - Throws: What kept it from doing so.
     func runOnce() throws {
         var repairs = RepairPause()
-        try withJetStream { try session($0, isOnce: true, &repairs) {} }
+        try withJetStream { try session($0, PendingDownload(), isOnce: true, &repairs) {} }
     }
 
     /// A mirror is a copy: one that is damaged is filled again.
     private func moveAside(_ error: any Error) {
+        if let lack = error as? FreeSpace.Lack { status.lacks(lack.needed) }
         guard let error = error as? HistoryError, error.code == .replicaDamaged else { return }
         do {
             let path = try Mirror.moveAside(following.path)
@@ -56,16 +60,22 @@ struct Follower: Worker {
     }
 
     private func session(
-        _ jetStream: JetStream, isOnce: Bool, _ repairs: inout RepairPause, _ succeeded: () -> Void
+        _ jetStream: JetStream, _ pending: PendingDownload, isOnce: Bool, _ repairs: inout RepairPause,
+        _ succeeded: () -> Void
     ) throws {
+        try awaitSpace(isOnce: isOnce)
+        let lock = try MirrorLock(following.path)
+        defer { withExtendedLifetime(lock) {} }
         let mirror = try Mirror(following.path, of: following.name)
         defer { try? mirror.close() }
         var snapshots = SnapshotFetcher(
-            jetStream: jetStream, names: names, folder: following.folder, logger: logger
+            jetStream: jetStream, names: names, folder: following.folder, logger: logger, pending: pending,
+            unlessStopped: unlessStopped
         ) {
             status.waits($0)
         }
         var need: Need?
+        var readsFromFirst = false
         while true {
             let end = try StreamEnd(names, jetStream)
             note(end.foreign)
@@ -90,20 +100,46 @@ struct Follower: Worker {
                     .natsResumed, "\(names.history) is followed into \"\(following.path)\" again.",
                     metadata: metadata)
             }
-            let start = try Self.start(in: end.state, position, jetStream, names.history)
+            let start =
+                readsFromFirst
+                ? max(1, end.state.first) : try Self.start(in: end.state, position, jetStream, names.history)
+            readsFromFirst = false
             note(isLevel: start > end.state.last, mirror, end.last)
+            if let last = end.last { status.heard(last, isLevel: start > end.state.last) }
             if isOnce, start > end.state.last { return try checkLevel(mirror, end) }
-            need = try follow(
-                try PullConsumer(jetStream, of: names.history, from: start), jetStream, into: mirror,
-                until: isOnce ? end.state.last : nil
-            ) {
+            let consumer = try PullConsumer(jetStream, of: names.history, from: start)
+            var sight = StreamSight(state: try jetStream.state(of: names.history), seen: start - 1)
+            guard sight.state.continues(end.state) else {
+                throw SessionOver(description: "\(names.history) was made again meanwhile")
+            }
+            status.compared()
+            need = try follow(consumer, &sight, jetStream, into: mirror, until: isOnce ? end.state.last : nil) {
                 repairs.applied()
                 succeeded()
             }
-            if need == nil { return try checkLevel(mirror, end) }
+            guard let found = need else { return try checkLevel(mirror, end) }
+            if found.isGap, start > end.state.first, mirror.position == position {
+                // The search for the position trusts what messages say of themselves.
+                logger.notice("\(names.history) is read from its first message, because \(found.reason).")
+                need = nil
+                readsFromFirst = true
+            }
             // Whatever the server still sends is discarded with the connection.
         }
     }
+
+    /// What does not fit is not fetched again and again: it is waited for space.
+    private func awaitSpace(isOnce: Bool) throws {
+        guard !isOnce, let lack = status.lack else { return }
+        while FreeSpace.half(of: following.folder) < lack {
+            if try isStopped(waitingFor: [], until: .now + Self.spaceInterval) { return }
+        }
+        status.lacks(nil)
+    }
+
+    /// With less than this, a write that fails does so for lack of space.
+    private static let nearlyFull = 1 << 20
+    private static let spaceInterval: Duration = .seconds(3)
 
     /// Waits before a mirror is filled once more.
     ///
@@ -145,7 +181,7 @@ struct Follower: Worker {
 
     /// The sequence at which the mirror continues in the stream.
     private static func start(
-        in state: JetStream.StreamState, _ position: MirrorPosition, _ jetStream: JetStream, _ stream: String
+        in state: StreamState, _ position: MirrorPosition, _ jetStream: JetStream, _ stream: String
     ) throws -> UInt64 {
         guard state.messages > 0, state.first <= state.last else { return state.last + 1 }
         let range = state.first...state.last
@@ -154,15 +190,20 @@ struct Follower: Worker {
         {
             return position.sequence + 1
         }
-        return try StreamSearch.start(in: range, for: position) {
-            try jetStream.message($0, of: stream)?.header
+        return try StreamSearch.start(in: range, for: position) { sequence in
+            guard let message = try jetStream.message(sequence, of: stream) else { return nil }
+            // A copy of an old message would say that all before it is old.
+            let before =
+                sequence > range.lowerBound
+                ? try jetStream.message(sequence - 1, of: stream)?.messageID : nil
+            return message.header.flatMap { $0.fits(message.messageID, behind: before) ? $0 : nil }
         }
     }
 
     /// - Returns: Why a snapshot is needed; nil at the last message that is wanted.
     private func follow(
-        _ consumer: PullConsumer, _ jetStream: JetStream, into mirror: Mirror, until end: UInt64?,
-        _ succeeded: () -> Void
+        _ consumer: PullConsumer, _ sight: inout StreamSight, _ jetStream: JetStream, into mirror: Mirror,
+        until end: UInt64?, _ succeeded: () -> Void
     ) throws -> Need? {
         var assembler = GroupAssembler(position: mirror.position)
         let folder = following.folder
@@ -172,12 +213,17 @@ struct Follower: Worker {
         var last: GroupHeader?
         while true {
             guard let message = try consumer.nextInTime() else {
-                if let need = try compare(mirror, jetStream) { return need }
+                if let need = try look(&sight, mirror, jetStream) { return need }
                 continue
             }
+            sight.seen = message.sequence
             switch message.content.checked(message, behind: before) {
             case .failure(let reason):
-                note([ForeignNote(stream: names.history, sequence: message.sequence, reason: reason)])
+                note([
+                    ForeignNote(
+                        stream: names.history, sequence: message.sequence, subject: message.subject,
+                        reason: reason)
+                ])
             case .success(let header):
                 guard mirror.isThere else {
                     throw SessionOver(description: "the mirror was removed or replaced")
@@ -186,7 +232,7 @@ struct Follower: Worker {
                 let step = assembler.take(header, session: GroupHeader.session(of: message.messageID))
                 switch step {
                 case .ignore: break
-                case .needSnapshot(let reason): return Need(reason: reason, isRepair: false)
+                case .needSnapshot(let reason): return Need(reason: reason, isGap: true)
                 case .keep, .apply:
                     if header.part == 0 {
                         body = GroupBody(spoolingIn: folder)
@@ -203,9 +249,14 @@ struct Follower: Worker {
                         store: header.store, epoch: header.epoch, position: header.through,
                         sequence: message.sequence, messageID: message.messageID)
                     do {
-                        try mirror.apply(body.chunks(), isSnapshot: false, to: position)
+                        try mirror.apply(unlessStopped(body.chunks()), isSnapshot: false, to: position)
                     } catch let error as MirrorError {
                         return refuse(message, "\(error)")
+                    } catch let error as HistoryError
+                        where error.code == .replicaUnwritable && FreeSpace.half(of: folder) < Self.nearlyFull
+                    {
+                        logger.debug("\(error)")
+                        throw FreeSpace.Lack(needed: 2 * body.count + Self.nearlyFull, folder: folder)
                     }
                     assembler.position = position
                     status.moved(position, bytes: body.count)
@@ -214,7 +265,12 @@ struct Follower: Worker {
                 }
             }
             before = (message.sequence, message.messageID)
-            note(isLevel: message.pending == 0, mirror, last)
+            let isLevel = message.pending == 0
+            note(isLevel: isLevel, mirror, last)
+            if let last {
+                let hasAll = last.reached.number <= mirror.position?.position.number ?? 0
+                status.heard(last, isLevel: isLevel && hasAll)
+            }
             if let end, message.sequence >= end { return nil }
         }
     }
@@ -226,13 +282,33 @@ struct Follower: Worker {
         return Need(reason: "a group could not be applied (\(reason))", isRepair: true)
     }
 
+    /// A stop does not wait for a giant group: its transaction is rolled back.
+    private func unlessStopped(_ chunks: @escaping () throws -> [UInt8]?) -> () throws -> [UInt8]? {
+        {
+            guard !wakeUp.isStopped else { throw SessionOver(description: "the program stops") }
+            return try chunks()
+        }
+    }
+
+    /// Looks at the stream while nothing comes: one request to the server, and more where it is not as expected.
+    private func look(_ sight: inout StreamSight, _ mirror: Mirror, _ jetStream: JetStream) throws -> Need? {
+        guard mirror.isThere else { throw SessionOver(description: "the mirror was removed or replaced") }
+        switch sight.look(try jetStream.state(of: names.history), at: .now) {
+        case .asBefore: break
+        case .again: return nil
+        case .compare: if let need = try compare(mirror, jetStream) { return need }
+        case .over(let reason): throw SessionOver(description: "\(names.history) \(reason)")
+        }
+        status.compared()
+        return nil
+    }
+
     /// Compares a mirror with its stream while nothing comes.
     private func compare(_ mirror: Mirror, _ jetStream: JetStream) throws -> Need? {
-        guard mirror.isThere else { throw SessionOver(description: "the mirror was removed or replaced") }
         let end = try StreamEnd(names, jetStream)
         switch decision(mirror, end) {
         case .refuse(let reason): throw Stale(description: reason)
-        case .refill(let reason), .awaitSnapshot(let reason): return Need(reason: reason, isRepair: false)
+        case .refill(let reason), .awaitSnapshot(let reason): return Need(reason: reason)
         case .goOn:
             if let last = end.last, last.epoch == mirror.position?.epoch,
                 last.reached.number > mirror.position?.position.number ?? 0

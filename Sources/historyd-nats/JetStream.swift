@@ -26,6 +26,8 @@ struct JetStreamError: Error, CustomStringConvertible {
 /// JetStream's own requests, which are JSON (https://docs.nats.io/reference/reference-protocols/nats_api_reference).
 struct JetStream {
     let connection: NATSConnection
+    /// Of the requests' subjects.
+    let prefix = "$JS.API"
 
     private typealias Members = [BinaryText: JSONValue]
 
@@ -33,7 +35,7 @@ struct JetStream {
     private func ask(_ subject: String, _ body: (inout JSONBytes) -> Void = { _ in }) throws -> Members {
         var json = JSONBytes()
         json.object(body)
-        return try Self.answer(connection.request("$JS.API.\(subject)", json.bytes.array), to: subject)
+        return try Self.answer(connection.request("\(prefix).\(subject)", json.bytes.array), to: subject)
     }
 
     static func answer(_ bytes: [UInt8], to subject: String) throws -> [BinaryText: JSONValue] {
@@ -52,30 +54,43 @@ struct JetStream {
 
     // MARK: Streams
 
-    struct StreamState {
-        let messages: UInt64
-        let first: UInt64
-        let last: UInt64
-    }
+    func state(of stream: String) throws -> StreamState { try description(of: stream).state }
 
-    func state(of stream: String) throws -> StreamState {
-        let state = try ask("STREAM.INFO.\(stream)")["state"]?.object
+    /// The state of a stream, and how it is configured.
+    func description(of stream: String) throws -> (state: StreamState, settings: StreamSettings) {
+        let info = try ask("STREAM.INFO.\(stream)")
+        let state = info["state"]?.object
         func number(_ name: BinaryText) throws -> UInt64 {
             guard let number = state?[name]?.number?.integer.flatMap({ UInt64(exactly: $0) }) else {
                 throw lacking(name.text, "STREAM.INFO.\(stream)")
             }
             return number
         }
-        return StreamState(
-            messages: try number("messages"), first: try number("first_seq"), last: try number("last_seq"))
+        let known = StreamState(
+            messages: try number("messages"), bytes: try number("bytes"), first: try number("first_seq"),
+            last: try number("last_seq"), created: info["created"]?.text ?? "")
+        return (known, Self.settings(info["config"]?.object ?? [:]))
+    }
+
+    private static func settings(_ config: Members) -> StreamSettings {
+        var settings = StreamSettings()
+        settings.retention = config["retention"]?.text ?? settings.retention
+        settings.storage = config["storage"]?.text ?? settings.storage
+        settings.mostPerSubject = config["max_msgs_per_subject"]?.number?.integer ?? settings.mostPerSubject
+        settings.maxAge = Int64(config["max_age"]?.number?.integer ?? 0)
+        settings.maxBytes = Int64(config["max_bytes"]?.number?.integer ?? -1)
+        return settings
     }
 
     /// Creates a stream if it is missing.
     ///
     /// - Parameter isPurged: Whether old messages are removed by its publisher.
-    func make(_ stream: String, _ subject: String, _ limits: NATSConfiguration.Stream, isPurged: Bool) throws {
+    /// - Returns: How a stream is configured that is there already.
+    func make(
+        _ stream: String, _ subject: String, _ limits: NATSConfiguration.Stream, isPurged: Bool
+    ) throws -> StreamSettings? {
         do {
-            _ = try state(of: stream)
+            return try description(of: stream).settings
         } catch let error as JetStreamError where error.isMissing {
             _ = try ask("STREAM.CREATE.\(stream)") { json in
                 json.member("name", stream)
@@ -89,12 +104,24 @@ struct JetStream {
                 json.member("deny_delete", true)
                 json.member("deny_purge", !isPurged)
             }
+            return nil
         }
     }
 
     /// Deletes the messages before a sequence.
     func purge(_ stream: String, before sequence: UInt64) throws {
         _ = try ask("STREAM.PURGE.\(stream)") { $0.member("seq", Int64(sequence)) }
+    }
+
+    /// Deletes the messages of a subject.
+    func purge(_ stream: String, subject: String) throws {
+        _ = try ask("STREAM.PURGE.\(stream)") { $0.member("filter", subject) }
+    }
+
+    /// The subjects that a stream has messages of.
+    func subjects(_ filter: String, of stream: String) throws -> [String] {
+        let info = try ask("STREAM.INFO.\(stream)") { $0.member("subjects_filter", filter) }
+        return (info["state"]?.object?["subjects"]?.object ?? [:]).keys.map(\.text)
     }
 
     // MARK: Messages
@@ -104,6 +131,7 @@ struct JetStream {
         let sequence: UInt64
         let content: Result<GroupHeader, ForeignMessage>
         let messageID: String
+        let subject: String
 
         var header: GroupHeader? { try? content.get() }
     }
@@ -131,7 +159,7 @@ struct JetStream {
             let fields = Self.fields(message?["hdrs"]?.text.flatMap { Data(base64Encoded: $0) } ?? Data())
             return Stored(
                 sequence: sequence, content: GroupHeader.read { fields[$0] },
-                messageID: fields["Nats-Msg-Id"] ?? "")
+                messageID: fields["Nats-Msg-Id"] ?? "", subject: message?["subject"]?.text ?? "")
         } catch let error as JetStreamError where error.isMissing {
             return nil
         }
@@ -166,6 +194,12 @@ struct JetStream {
             }
         }
         guard let name = info["name"]?.text else { throw lacking("name", "CONSUMER.CREATE.\(stream)") }
+        let made = info["config"]?.object
+        guard made?["opt_start_seq"]?.number?.integer == Int(max(1, sequence)),
+            made?["filter_subject"]?.text ?? "" == subject ?? ""
+        else {
+            throw NATSError(call: "CONSUMER.CREATE.\(stream)", reason: "the server made another consumer")
+        }
         return name
     }
 }

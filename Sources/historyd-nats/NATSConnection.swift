@@ -1,6 +1,7 @@
 import CNats
 import Glibc
 import HistoryConfiguration
+import HistoryNATS
 import PersistentHistory
 
 /// The error that libnats or the server reported for a call.
@@ -28,26 +29,53 @@ final class NATSConnection: Sendable {
     /// while it is destroyed.
     private let subscriptions = Locked<[NATSSubscription]>([])
     private let used = UsedMessages()
+    /// What the link carries, as measured until now.
+    let receiving = Locked(LinkPace())
+    let sending = Locked(LinkPace())
 
     /// - Parameter wakeUp: Is signalled when the connection is lost.
     /// - Throws: `NATSError`.
     init(_ configuration: NATSConfiguration, name: String, wakeUp: WorkerSignal) throws {
         try Self.check("start libnats", Self.opened)
-        var options: OpaquePointer?
-        try Self.check("make options", natsOptions_Create(&options))
-        defer { natsOptions_Destroy(options) }
+        let options = try Self.options(configuration, name, wakeUp)
+        do {
+            pointer = try ConnectionAttempt.connect(options, wakeUp)
+        } catch let error as NATSError {
+            throw error.explained(configuration)
+        }
+    }
+
+    private static func options(
+        _ configuration: NATSConfiguration, _ name: String, _ wakeUp: WorkerSignal
+    ) throws -> OpaquePointer {
+        var made: OpaquePointer?
+        try check("make options", natsOptions_Create(&made))
+        guard let options = made else { throw NATSError(call: "make options", reason: "there are none") }
+        do {
+            try set(options, configuration, name, wakeUp)
+            return options
+        } catch {
+            natsOptions_Destroy(options)
+            throw error
+        }
+    }
+
+    private static func set(
+        _ options: OpaquePointer, _ configuration: NATSConfiguration, _ name: String, _ wakeUp: WorkerSignal
+    ) throws {
         let servers = configuration.servers.map { strdup($0) }
         defer { for server in servers { free(server) } }
         var texts = servers.map { UnsafePointer($0) }
-        try Self.check("set servers", natsOptions_SetServers(options, &texts, Int32(texts.count)))
-        try Self.check("set the name", natsOptions_SetName(options, name))
-        try Self.check("set reconnecting", natsOptions_SetAllowReconnect(options, false))
-        try Self.check("set sending", natsOptions_SetSendAsap(options, true))
-        try Self.check("set the time limit", natsOptions_SetTimeout(options, 5000))
-        // A server that is silent is noticed after 14 s, with a ping in 7 s.
-        try Self.check("set pings", natsOptions_SetPingInterval(options, 7_000))
-        try Self.check("set pings", natsOptions_SetMaxPingsOut(options, 1))
-        try Self.check(
+        try check("set servers", natsOptions_SetServers(options, &texts, Int32(texts.count)))
+        try check("set the name", natsOptions_SetName(options, name))
+        try check("set reconnecting", natsOptions_SetAllowReconnect(options, false))
+        try check("set sending", natsOptions_SetSendAsap(options, true))
+        try check("set the time limit", natsOptions_SetTimeout(options, 5000))
+        // Publisher and follower look at their streams more often, and notice a server that is silent by that. An answer
+        // to a ping waits behind what a slow link carries.
+        try check("set pings", natsOptions_SetPingInterval(options, 30_000))
+        try check("set pings", natsOptions_SetMaxPingsOut(options, 1))
+        try check(
             "set the callback",
             natsOptions_SetClosedCB(
                 options,
@@ -55,16 +83,8 @@ final class NATSConnection: Sendable {
                     guard let wakeUp else { return }
                     Unmanaged<WorkerSignal>.fromOpaque(wakeUp).takeUnretainedValue().signal(.disconnected)
                 }, Unmanaged.passUnretained(wakeUp).toOpaque()))
-        try Self.secure(options, configuration)
-        try Self.check("set the limit on writing", natsOptions_SetWriteDeadline(options, 10_000))
-        var connection: OpaquePointer?
-        do {
-            try Self.check("connect", natsConnection_Connect(&connection, options))
-        } catch {
-            throw error.explained(configuration)
-        }
-        guard let connection else { throw NATSError(call: "connect", reason: "no connection") }
-        pointer = connection
+        try secure(options, configuration)
+        try check("set the limit on writing", natsOptions_SetWriteDeadline(options, 10_000))
     }
 
     private static func secure(_ options: OpaquePointer?, _ configuration: NATSConfiguration) throws {

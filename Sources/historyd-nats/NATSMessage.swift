@@ -48,6 +48,11 @@ final class NATSMessage {
 
     var reply: String { natsMsg_GetReply(pointer).map { String(cString: $0) } ?? "" }
 
+    var subject: String { natsMsg_GetSubject(pointer).map { String(cString: $0) } ?? "" }
+
+    /// The size of the body.
+    var count: Int { Int(natsMsg_GetDataLength(pointer)) }
+
     var body: [UInt8] { withBody { Array($0) } }
 
     /// Lends the body.

@@ -1,7 +1,7 @@
 import HistoryNATS
 import PersistentHistory
 
-/// Reads a stream's messages from a sequence on. It requests them in batches, so that at most one batch is buffered.
+/// Reads a stream's messages from a sequence on. It requests as many at once as the link carries within seconds.
 ///
 /// The server stores no position for it: the mirror does.
 final class PullConsumer {
@@ -12,6 +12,7 @@ final class PullConsumer {
         /// How many messages the stream has behind it.
         let pending: UInt64
         let messageID: String
+        let subject: String
         /// libnats frees messages on another thread, which is not woken before the group is applied.
         fileprivate let message: NATSMessage
 
@@ -23,18 +24,34 @@ final class PullConsumer {
         }
     }
 
+    /// What was requested and has not ended.
+    private struct Request {
+        let number: Int
+        var outstanding: Int
+        var bytes = 0
+        /// In which nothing else was done than waiting for its messages.
+        var waited: Duration = .zero
+    }
+
     private static let batch = 256
-    /// On a slow network, the server's answer to a ping waits behind them.
-    private static let fewestBytes = 4 << 20
+    /// How often the server says that a request is open while nothing comes.
+    private static let heartbeat: Duration = .seconds(7)
+    /// nats-server 2.9 ends a request without a word where a message fills its bytes exactly.
+    private static let silenceAmongMessages: Duration = .seconds(6)
 
     private let connection: NATSConnection
     private let answers: NATSSubscription
+    private let inbox: String
     private let requests: String
     private let timeout: Duration
-    /// How many messages of the current request are outstanding.
-    private var requested = 0
-    /// Of one request. The server may have messages that are larger than those that it takes now.
-    private var mostBytes: Int
+    /// Nil for short requests.
+    private let heartbeat: Duration?
+    private var request: Request?
+    private var count = 0
+    /// How many messages the stream has behind the last one.
+    private var pending: UInt64 = 0
+    private var pace: LinkPace
+    private var futile = FutileRequests()
 
     /// - Parameters:
     ///   - subject: Nil for all of the stream's.
@@ -44,49 +61,105 @@ final class PullConsumer {
         timeout: Duration = .seconds(240)
     ) throws {
         self.timeout = timeout
+        heartbeat = timeout >= Self.heartbeat * 3 ? Self.heartbeat : nil
         connection = jetStream.connection
-        mostBytes = max(Self.fewestBytes, 2 * connection.maximumPayload)
-        answers = try connection.subscribe(try NATSConnection.inbox())
+        pace = connection.receiving.withLock { $0 }
+        inbox = try NATSConnection.inbox()
+        answers = try connection.subscribe("\(inbox).*")
         let consumer = try jetStream.makeConsumer(of: stream, from: sequence, subject: subject)
-        requests = "$JS.API.CONSUMER.MSG.NEXT.\(stream).\(consumer)"
+        requests = "\(jetStream.prefix).CONSUMER.MSG.NEXT.\(stream).\(consumer)"
     }
 
-    /// Blocks until there is a message, or the time of a request is over. It counts from the request on, and messages
-    /// that come do not prolong it.
+    /// Blocks until there is a message, or nothing has come for a while: the time of a request is over, or the server says
+    /// that it is open.
     ///
+    /// - Returns: Nil where nothing has come.
     /// - Throws: `NATSError`.
     func nextInTime() throws -> Delivered? {
-        var message: NATSMessage
-        repeat {
-            if requested == 0 { try request() }
-            message = try answers.next(timeout: timeout + .seconds(10))
-            guard let status = message.header("Status") else { break }
-            if requested == Self.batch, status == "409" { mostBytes = min(2 * mostBytes, 1 << 30) }
-            requested = 0
-            if try isTimeout(status, message.header("Description") ?? "") { return nil }
-        } while true
-        requested -= 1
+        while true {
+            if request == nil { try makeRequest() }
+            guard let message = try receive() else { continue }
+            guard PullStatus.isWord(reply: message.reply) else { return try delivered(message) }
+            // An earlier request may end late.
+            guard let request, message.subject == "\(inbox).\(request.number)" else { continue }
+            let status = PullStatus(
+                code: message.header("Status") ?? "", description: message.header("Description") ?? "")
+            switch status {
+            case .heartbeat:
+                futile.progressed()
+                return nil
+            case .timeout:
+                futile.progressed()
+                self.request = nil
+                return nil
+            case .tooLarge where request.bytes == 0:
+                self.request = nil
+                pace.mustCarryMore()
+            case .tooLarge: end(request)
+            case .ended(let reason):
+                end(request)
+                guard request.bytes > 0 || futile.ended() else {
+                    throw NATSError(call: "follow", reason: "each request ends with: \(reason)")
+                }
+            case .fatal(let reason): throw NATSError(call: "follow", reason: reason)
+            }
+        }
+    }
+
+    /// - Returns: Nil where the request has to be made again.
+    private func receive() throws -> NATSMessage? {
+        let isAmongMessages = pending > 0 && request?.bytes ?? 0 > 0
+        let limit = heartbeat.map { $0 * 2 + .seconds(1) } ?? timeout + .seconds(5)
+        let start = ContinuousClock.now
+        do {
+            let message = try answers.next(
+                timeout: isAmongMessages ? min(limit, Self.silenceAmongMessages) : limit)
+            request?.waited += .now - start
+            return message
+        } catch let error as NATSError where error.isTimeout {
+            guard isAmongMessages else {
+                throw NATSError(
+                    call: "follow", reason: "the server has been silent for \(limit.components.seconds) s",
+                    isTimeout: true)
+            }
+            request = nil
+            // The next silence is an error.
+            pending = 0
+            return nil
+        }
+    }
+
+    private func delivered(_ message: NATSMessage) throws -> Delivered {
         guard let (sequence, pending) = StreamSearch.sequence(inReply: message.reply) else {
             throw NATSError(call: "follow", reason: "a message has no sequence")
         }
+        self.pending = pending
+        futile.progressed()
+        if var current = request {
+            current.outstanding -= 1
+            current.bytes += message.count
+            request = current
+            if current.outstanding <= 0 { end(current) }
+        }
         return Delivered(
             sequence: sequence, content: GroupHeader.read { message.header($0) }, pending: pending,
-            messageID: message.header("Nats-Msg-Id") ?? "", message: message)
+            messageID: message.header("Nats-Msg-Id") ?? "", subject: message.subject, message: message)
     }
 
-    private func request() throws {
+    private func makeRequest() throws {
+        count += 1
+        let nanoseconds = "000000"
+        let beat = heartbeat.map { #","idle_heartbeat":\#($0.milliseconds)\#(nanoseconds)"# } ?? ""
         let body =
-            #"{"batch":\#(Self.batch),"max_bytes":\#(mostBytes),"expires":\#(timeout.milliseconds * 1_000_000)}"#
-        try connection.publish(requests, reply: answers.subject, fields: [], Array(body.utf8))
-        requested = Self.batch
+            #"{"batch":\#(Self.batch),"max_bytes":\#(pace.allowance),"expires":\#(timeout.milliseconds)\#(nanoseconds)\#(beat)}"#
+        try connection.publish(requests, reply: "\(inbox).\(count)", fields: [], Array(body.utf8))
+        request = Request(number: count, outstanding: Self.batch)
     }
 
-    /// A status that ends a request but not the consumer: a timeout, or a complete batch.
-    private func isTimeout(_ status: String, _ description: String) throws -> Bool {
-        if status == "404" || status == "408" { return true }
-        guard status == "409", description.contains("MaxBytes") else {
-            throw NATSError(call: "follow", reason: "\(description) (\(status))")
-        }
-        return false
+    /// All that was requested has come.
+    private func end(_ ended: Request) {
+        request = nil
+        pace.carried(ended.bytes, in: ended.waited)
+        connection.receiving.withLock { $0 = pace }
     }
 }

@@ -10,8 +10,11 @@ struct SnapshotFetcher {
     /// The mirror's.
     let folder: String
     let logger: Logger
-    /// Whether a snapshot may be applied while it is published. One that came too slowly is waited for.
-    var appliesEarly = true
+    let pending: PendingDownload
+    /// Ends a long transaction when the program stops.
+    let unlessStopped: (@escaping () throws -> [UInt8]?) -> () throws -> [UInt8]?
+    /// Whether a snapshot may be fetched while it is published. One that was given up is waited for.
+    var isEarly = true
     /// Called while there is no snapshot that helps.
     let waits: (_ reason: String) -> Void
 
@@ -47,16 +50,16 @@ struct SnapshotFetcher {
             }
             next = nil
             isAtHead = message.header?.kind == .head
-            guard let header = message.header, header.kind == .begin, appliesEarly,
+            guard let header = message.header, header.kind == .begin, isEarly,
                 FollowDecision.helps(header, mirror.position, isRepair: isRepair)
             else { continue }
-            let parts = SnapshotParts(
+            let parts = try parts(
                 header, from: message.sequence + 1, coming, atMost: FreeSpace.half(of: folder))
             do {
                 return try apply(parts, to: mirror)
             } catch is SnapshotParts.Interrupted {
                 logger.info("The snapshot at \(header.through.number) was not completed.")
-                appliesEarly = parts.next != nil
+                isEarly = parts.next != nil
             } catch let error as MirrorError {
                 logger.error("The snapshot at \(header.through.number) cannot be applied: \(error)")
             } catch let error as Failure {
@@ -99,18 +102,60 @@ struct SnapshotFetcher {
     private func apply(_ head: SnapshotHeads.Head, to mirror: Mirror) throws {
         let bytes = head.content.bytes
         guard bytes <= FreeSpace.half(of: folder) else { throw FreeSpace.Lack(needed: bytes, folder: folder) }
-        let first = head.content.firstSequence
-        let consumer = try PullConsumer(jetStream, of: names.snapshots, from: first, timeout: Self.pause)
-        try apply(SnapshotParts(head.header, from: first, consumer, atMost: bytes), to: mirror)
+        try apply(parts(head.header, from: head.content.firstSequence, nil, atMost: bytes), to: mirror)
     }
 
-    /// Applies parts as they come; the transaction ends only if all of them are right.
+    /// The parts of a snapshot, behind those that an earlier session fetched.
+    ///
+    /// - Parameter coming: Gives the first part next; nil for a consumer of its own.
+    private func parts(
+        _ header: GroupHeader, from first: UInt64, _ coming: PullConsumer?, atMost limit: Int
+    ) throws -> SnapshotParts {
+        let created = try jetStream.state(of: names.snapshots).created
+        if let download = pending.download, download.isOf(header, from: first, created: created),
+            header.head.map({ _ in download.head != nil || download.complete(header) }) ?? true
+        {
+            let start = first + UInt64(download.count)
+            logger.info("\(download.name.prefix(1).uppercased())\(download.name.dropFirst()) is fetched from part \(download.count) on.")
+            let consumer = try PullConsumer(jetStream, of: names.snapshots, from: start, timeout: Self.pause)
+            return SnapshotParts(download, consumer, atMost: limit)
+        }
+        let download = SnapshotDownload(header, from: first, created: created, spoolingIn: folder)
+        pending.download = download
+        let consumer =
+            try coming ?? PullConsumer(jetStream, of: names.snapshots, from: first, timeout: Self.pause)
+        return SnapshotParts(download, consumer, atMost: limit)
+    }
+
+    private func fetchSlowly(_ parts: SnapshotParts) throws {
+        waits("The mirror waits for \(parts.download.name), which comes slowly")
+        try parts.fetchAll()
+    }
+
+    /// Applies parts, as they come where they come fast; the transaction ends only if all of them are right.
     private func apply(_ parts: SnapshotParts, to mirror: Mirror) throws {
-        let header = parts.header
-        try mirror.apply(
-            parts.body, isSnapshot: true,
-            to: MirrorPosition(
-                store: header.store, epoch: header.epoch, position: header.through, sequence: 0, messageID: ""))
+        let header = parts.download.header
+        let position = MirrorPosition(
+            store: header.store, epoch: header.epoch, position: header.through, sequence: 0, messageID: "")
+        func apply() throws {
+            parts.rewind()
+            try mirror.apply(unlessStopped(parts.body), isSnapshot: true, to: position)
+        }
+        do {
+            try parts.fetchSome()
+            if !parts.isFast { try fetchSlowly(parts) }
+            do {
+                try apply()
+            } catch is SnapshotParts.TooSlow {
+                try fetchSlowly(parts)
+                try apply()
+            }
+        } catch let error where !(error is NATSError || error is SessionOver) {
+            // What was fetched is of no further use. A lost connection is another matter.
+            pending.download = nil
+            throw error
+        }
+        pending.download = nil
         logger.report(
             .mirrorFilled,
             "The mirror \"\(mirror.path)\" was filled from a snapshot and shows \(header.store):\(header.through.number).",

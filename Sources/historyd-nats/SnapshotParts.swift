@@ -10,76 +10,101 @@ final class SnapshotParts {
     /// The publisher did not complete the snapshot.
     struct Interrupted: Error {}
 
-    /// Of the snapshot's beginning or head.
-    let header: GroupHeader
+    /// The parts come so slowly that the mirror is not to be locked for so long.
+    struct TooSlow: Error {}
+
+    let download: SnapshotDownload
     /// What came instead of the rest of the snapshot.
     private(set) var next: PullConsumer.Delivered?
-    private var head: GroupHeader.SnapshotHead?
-    private let first: UInt64
     private let consumer: PullConsumer
-    private let digest = SnapshotDigest()
-    private var count = 0
+    /// How many bytes of the body were given.
+    private var given = 0
+    /// What came in this session.
     private var bytes = 0
-    /// How many parts had come when the last request was over.
-    private var countInTime = 0
-    /// For the next part.
+    /// In which nothing else was done than waiting for it.
     private var waited: Duration = .zero
+    /// How long no part has come.
+    private var silence: Duration = .zero
     private let limit: Int
 
+    private static let longestSilence: Duration = .seconds(60)
+    private static let longestSilenceWithoutHead: Duration = .seconds(15)
+
     /// - Parameters:
-    ///   - first: The sequence of the first part, which the consumer gives next.
+    ///   - consumer: Gives the part next that the download lacks.
     ///   - limit: How many bytes there may be.
-    init(_ header: GroupHeader, from first: UInt64, _ consumer: PullConsumer, atMost limit: Int) {
+    init(_ download: SnapshotDownload, _ consumer: PullConsumer, atMost limit: Int) {
         self.limit = limit
-        self.header = header
-        self.first = first
+        self.download = download
         self.consumer = consumer
-        head = header.head
     }
 
-    private var name: String { "the snapshot at \(header.through.number)" }
+    /// Begins to give the body from its start.
+    func rewind() { given = 0 }
 
-    /// The body of the next part.
+    /// The next bytes of the body. Comes after `TooSlow`, all of it has to be fetched before it is applied.
     ///
-    /// - Returns: Nil when all of them have come and are right.
-    /// - Throws: `Failure` if they are not, `Interrupted`, `NATSError`.
+    /// - Returns: Nil when all parts have come and are right.
+    /// - Throws: `Failure` if they are not, `Interrupted`, `TooSlow`, `NATSError`.
     func body() throws -> [UInt8]? {
-        if let head, count >= head.parts {
-            guard digest.matches(head) else {
-                throw Failure(description: "\(name) is damaged: its digest is another one")
+        while given >= download.body.count {
+            if download.isComplete {
+                guard download.isRight else {
+                    throw Failure(description: "\(download.name) is damaged: its digest is another one")
+                }
+                return nil
             }
-            return nil
+            guard SnapshotPace.isEnough(bytes, in: waited) else { throw TooSlow() }
+            try fetch()
         }
+        let chunk = try download.body.bytes(at: given, atMost: 1 << 20)
+        given += chunk.count
+        return chunk
+    }
+
+    /// Fetches all of it, however long that takes.
+    func fetchAll() throws { while !download.isComplete { try fetch() } }
+
+    /// Fetches for long enough to see how fast it comes.
+    func fetchSome() throws {
+        while !download.isComplete, bytes < SnapshotPace.sample, waited < SnapshotPace.timeOfSample { try fetch() }
+    }
+
+    /// Whether it comes fast enough to be applied while it comes.
+    var isFast: Bool { download.isComplete || SnapshotPace.isFast(bytes, in: waited) }
+
+    /// Waits for one message.
+    private func fetch() throws {
         let start = ContinuousClock.now
         let came = try consumer.nextInTime()
-        waited += .now - start
-        guard SnapshotPace.isEnough(bytes, in: waited) else {
-            guard head != nil else { throw Interrupted() }
-            throw Failure(
-                description: "\(name) comes too slowly: \(bytes) bytes in \(waited.components.seconds) s")
-        }
+        let time = ContinuousClock.now - start
+        waited += time
         guard let message = came else {
-            guard head != nil || count > countInTime else { throw Interrupted() }
-            countInTime = count
-            return try body()
+            silence += time
+            if download.head == nil, silence >= Self.longestSilenceWithoutHead { throw Interrupted() }
+            guard silence < Self.longestSilence else {
+                throw Failure(description: "\(download.name) does not come any more")
+            }
+            return
         }
+        silence = .zero
+        let count = download.count
         if let found = message.header, found.kind == .snapshot, found.part == count,
-            message.sequence == first + UInt64(count),
-            case let body = message.withBody({ Array($0) }), bytes + body.count <= head?.bytes ?? limit
+            message.sequence == download.first + UInt64(count)
         {
-            body.withUnsafeBytes { digest.update($0) }
-            count += 1
-            bytes += body.count
-            return body
+            try message.withBody { body in
+                guard download.body.count + body.count <= download.head?.bytes ?? limit else {
+                    throw Failure(description: "\(download.name) is larger than it may be")
+                }
+                try download.append(body)
+                bytes += body.count
+            }
+            return
         }
-        guard head == nil else { throw Failure(description: "\(name) is not whole any more") }
-        guard let found = message.header, let end = found.head, end.firstSequence == first, end.parts == count,
-            found.store == header.store, found.epoch == header.epoch, found.through == header.through
-        else {
+        guard download.head == nil else { throw Failure(description: "\(download.name) is not whole any more") }
+        guard let end = message.header, end.kind == .head, end.head?.parts == count, download.complete(end) else {
             next = message
             throw Interrupted()
         }
-        head = end
-        return try body()
     }
 }

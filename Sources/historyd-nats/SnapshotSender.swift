@@ -8,46 +8,68 @@ import PersistentHistory
 /// network takes. So while it lasts, no acknowledgement is waited for, and no more time goes into sending than into
 /// reading. What is read faster goes into the spool folder.
 final class SnapshotSender {
-    private static let part = 512 << 10
-    /// How many parts are under way while the store is read.
-    private static let partsAhead = 4
+    /// A link of 16 kB/s carries one in four seconds. So a break costs little, and what stands behind it comes soon.
+    static let part = 64 << 10
 
     private let jetStream: JetStream
     private let names: StreamName
-    private let epoch: Int64
-    private let partSize: Int
-    /// The stream before the snapshot.
-    private let state: JetStream.StreamState
+    private let upload: SnapshotUpload
+    /// The stream before this session's first message of the snapshot.
+    private let state: StreamState
     private var writer: StreamWriter
-    private let digest = SnapshotDigest()
-    /// The sequence of the first part; nil until the beginning was sent.
-    private var first: UInt64?
-    private var parts = 0
-    private var sent = 0
+    /// The number of the next part.
+    private var next = 0
     private let start = ContinuousClock.now
     /// In which parts were sent while the store was read.
     private var timeOfSending: Duration = .zero
+    /// What has ended the sending while the store was read.
+    private var failure: (any Error)?
 
-    init(_ jetStream: JetStream, _ names: StreamName, epoch: Int64, window: Int) throws {
+    /// - Parameter upload: A new one, or one that an earlier session did not complete.
+    init(_ jetStream: JetStream, _ names: StreamName, _ upload: SnapshotUpload, window: Int) throws {
         self.jetStream = jetStream
         self.names = names
-        self.epoch = epoch
+        self.upload = upload
         state = try jetStream.state(of: names.snapshots)
         writer = try StreamWriter(jetStream.connection, names.snapshots, after: state.last, window: window)
-        partSize = try writer.partSize(atMost: Self.part, on: names.snapshotPart)
+        try resume()
     }
 
-    /// Sends parts that are there, as far as that does not make the reading last much longer.
-    func sendWhatFits(of group: MirrorSource.Group) throws {
-        _ = try begin(group)
-        var now = ContinuousClock.now
-        while group.body.count - sent >= partSize, timeOfSending * 2 <= now - start,
-            try writer.hasFewer(than: Self.partsAhead)
-        {
-            let before = now
-            try sendPart(of: group)
-            now = .now
-            timeOfSending += now - before
+    /// Finds out how much the server has; a snapshot that it has lost begins again.
+    private func resume() throws {
+        guard let group = upload.group, let place = upload.place else { return }
+        let last = state.last > 0 ? try jetStream.message(state.last, of: names.snapshots)?.header : nil
+        guard place.created == state.created,
+            let there = SnapshotResumption.partsThere(
+                of: upload.header(.snapshot, of: group), from: place.first, last: last, at: state.last),
+            upload.has(from: there)
+        else {
+            guard upload.has(from: 0) else {
+                throw SessionOver(description: "the server has lost the snapshot at \(group.through.number)")
+            }
+            upload.place = nil
+            return
+        }
+        next = there
+    }
+
+    /// Sends parts that are there, as far as that does not make the reading last much longer. The reading goes on where
+    /// it fails: the next session needs all of it.
+    func sendWhatFits(of group: MirrorSource.Group) {
+        guard failure == nil else { return }
+        do {
+            let first = try begin(group)
+            var now = ContinuousClock.now
+            while group.body.count >= (next + 1) * upload.partSize, timeOfSending * 2 <= now - start,
+                try writer.isReady(for: upload.partSize)
+            {
+                let before = now
+                try sendPart(of: group, first)
+                now = .now
+                timeOfSending += now - before
+            }
+        } catch {
+            failure = error
         }
     }
 
@@ -56,18 +78,26 @@ final class SnapshotSender {
     /// - Parameters:
     ///   - earlier: The first sequences of the snapshots before.
     ///   - count: How many are kept.
+    ///   - between: Is called between the parts.
     /// - Returns: The head, when the server has everything.
-    func finish(_ group: MirrorSource.Group, earlier: [UInt64], keeping count: Int) throws -> GroupHeader {
+    func finish(
+        _ group: MirrorSource.Group, earlier: [UInt64], keeping count: Int, between: () throws -> Void
+    ) throws -> GroupHeader {
+        if let failure { throw failure }
         let first = try begin(group)
-        while sent < group.body.count { try sendPart(of: group) }
-        guard let digest = digest.hexadecimal() else {
-            throw NATSError(call: "publish a snapshot", reason: "OpenSSL does not calculate its SHA-256")
+        while next * upload.partSize < group.body.count {
+            try sendPart(of: group, first)
+            try between()
         }
-        var head = header(.head, of: group)
+        while writer.lastAcknowledged < writer.lastSequence {
+            try writer.awaitOne()
+            try between()
+        }
+        var head = upload.header(.head, of: group)
         head.isLast = true
         let kept = Array((earlier.filter { $0 >= state.first && $0 < first } + [first]).suffix(count))
         head.head = GroupHeader.SnapshotHead(
-            firstSequence: first, parts: parts, bytes: sent, digest: digest,
+            firstSequence: first, parts: next, bytes: group.body.count, digest: try upload.digestText(),
             time: Int64(Date.now.timeIntervalSince1970 * 1000), kept: kept)
         try writer.send(names.snapshotHead, head)
         try writer.drain()
@@ -78,27 +108,20 @@ final class SnapshotSender {
 
     /// - Returns: The sequence of the first part.
     private func begin(_ group: MirrorSource.Group) throws -> UInt64 {
-        if let first { return first }
+        if let place = upload.place { return place.first }
         // So that two publishers cannot mix their parts.
-        try writer.send(names.snapshotBegin, header(.begin, of: group))
+        try writer.send(names.snapshotBegin, upload.header(.begin, of: group))
         let first = writer.lastSequence + 1
-        self.first = first
+        upload.place = SnapshotUpload.Place(created: state.created, first: first)
+        next = 0
         return first
     }
 
-    private func sendPart(of group: MirrorSource.Group) throws {
-        let bytes = try group.body.bytes(at: sent, atMost: partSize)
-        bytes.withUnsafeBytes { digest.update($0) }
-        var header = header(.snapshot, of: group)
-        header.part = parts
-        try writer.send(names.snapshotPart, header, bytes)
-        parts += 1
-        sent += bytes.count
-        group.body.forget(before: sent)
-    }
-
-    private func header(_ kind: GroupHeader.Kind, of group: MirrorSource.Group) -> GroupHeader {
-        GroupHeader(
-            kind, store: group.store, epoch: epoch, after: group.after, through: group.through, isLast: false)
+    private func sendPart(of group: MirrorSource.Group, _ first: UInt64) throws {
+        var header = upload.header(.snapshot, of: group)
+        header.part = next
+        try writer.send(names.snapshotPart(first), header, try upload.part(next, of: group))
+        next += 1
+        upload.forget(parts: Int(clamping: max(0, Int64(writer.lastAcknowledged) - Int64(first) + 1)), of: group)
     }
 }

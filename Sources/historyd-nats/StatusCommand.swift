@@ -28,8 +28,8 @@ struct StatusCommand: ParsableCommand {
         let rows = reports.map { report in
             [
                 report.role.rawValue, report.name, report.isConnected ? "connected" : "not connected",
-                "epoch \(report.epoch)", "at \(report.position)", Self.text(of: report.lag), report.path,
-                report.problem ?? "",
+                "epoch \(report.epoch)", "at \(report.position)", Self.text(of: report.lag),
+                Self.text(compared: report.compared) + Self.text(asOf: report.asOf), report.path, report.problem ?? report.warning ?? "",
             ].joined(separator: "  ")
         }
         print(rows.joined(separator: "\n"))
@@ -37,6 +37,16 @@ struct StatusCommand: ParsableCommand {
 }
 
 extension StatusCommand {
+    private static func text(asOf: Double?) -> String {
+        guard let asOf else { return "" }
+        return "  as of \(HistoryTimestamp(milliseconds: Int64(asOf * 1000)))"
+    }
+
+    private static func text(compared: Double?) -> String {
+        guard let compared else { return "not compared" }
+        return "compared \(max(0, Int(Date.now.timeIntervalSince1970 - compared))) s ago"
+    }
+
     private static func text(of lag: WorkerLag) -> String {
         guard lag.seconds > 0 || lag.transactions ?? 0 > 0 else { return "level" }
         let count =

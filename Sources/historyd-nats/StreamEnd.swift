@@ -3,7 +3,7 @@ import PersistentHistory
 
 /// The end of a stream, and the head of its newest snapshot, as they are now.
 struct StreamEnd {
-    let state: JetStream.StreamState
+    let state: StreamState
     /// The last message that is one of historyd-nats.
     let last: GroupHeader?
     let head: SnapshotHeads.Head?
@@ -30,11 +30,10 @@ struct StreamEnd {
                         if header.fits(message.messageID, behind: before) {
                             found = header
                         } else {
-                            foreign.append(
-                                ForeignNote(stream: names.history, sequence: sequence, reason: .unchained))
+                            foreign.append(message.foreign(.unchained, in: names.history))
                         }
                     case .failure(let reason):
-                        foreign.append(ForeignNote(stream: names.history, sequence: sequence, reason: reason))
+                        foreign.append(message.foreign(reason, in: names.history))
                     }
                 }
                 sequence -= 1
@@ -54,7 +53,14 @@ struct StreamEnd {
 struct ForeignNote: Hashable {
     let stream: String
     let sequence: UInt64
+    let subject: String
     let reason: ForeignMessage
+}
+
+extension JetStream.Stored {
+    func foreign(_ reason: ForeignMessage, in stream: String) -> ForeignNote {
+        ForeignNote(stream: stream, sequence: sequence, subject: subject, reason: reason)
+    }
 }
 
 /// The heads of the snapshots that a stream has.
@@ -103,12 +109,17 @@ struct SnapshotHeads {
             guard let content = header.head,
                 content.firstSequence + UInt64(content.parts) == sequence
             else {
-                foreign.append(ForeignNote(stream: names.snapshots, sequence: sequence, reason: .withoutParts))
+                foreign.append(
+                    ForeignNote(
+                        stream: names.snapshots, sequence: sequence, subject: names.snapshotHead,
+                        reason: .withoutParts))
                 return
             }
             heads.append(Head(sequence: sequence, header: header, content: content))
         case .failure(let reason):
-            foreign.append(ForeignNote(stream: names.snapshots, sequence: sequence, reason: reason))
+            foreign.append(
+                ForeignNote(
+                    stream: names.snapshots, sequence: sequence, subject: names.snapshotHead, reason: reason))
         }
     }
 }

@@ -1,9 +1,10 @@
+import DequeModule
 import HistoryConfiguration
 import HistoryNATS
 import PersistentHistory
 
-/// Appends messages to a stream, each chained to the one before. It sends a window of them without waiting for
-/// acknowledgements.
+/// Appends messages to a stream, each chained to the one before. Without waiting for acknowledgements, it sends a window
+/// of them, and no more bytes than the link carries within seconds.
 struct StreamWriter {
     /// How long the server may take to answer.
     private static let timeout: Duration = .seconds(10)
@@ -14,8 +15,16 @@ struct StreamWriter {
     private let answers: NATSSubscription
     private let window: Int
     private var chain: MessageChain
-    /// How many messages are not acknowledged.
-    private var outstanding = 0
+    /// The messages that are not acknowledged.
+    private var outstanding: Deque<Sent> = []
+    private var outstandingBytes = 0
+
+    private struct Sent {
+        let bytes: Int
+        /// How many were under way with it.
+        let underWay: Int
+        let time: ContinuousClock.Instant
+    }
 
     init(_ connection: NATSConnection, _ stream: String, after sequence: UInt64, window: Int) throws {
         self.connection = connection
@@ -27,16 +36,22 @@ struct StreamWriter {
     /// Subjects that are used only once.
     private static func newSession() -> String { String(UInt64.random(in: .min ... .max), radix: 36) }
 
-    /// The id of the last message that was sent.
+    /// Of the ids of its messages.
+    var session: String { chain.session }
+
+    /// The sequence of the last message that was sent.
     var lastSequence: UInt64 { chain.lastSequence }
 
     /// Sends a message. Waits while the window is full.
     ///
     /// - Throws: `NATSError`, `JetStreamError`: then nothing more may be sent.
     mutating func send(_ subject: String, _ header: GroupHeader, _ body: [UInt8] = []) throws {
-        if outstanding >= window { try awaitAcknowledgement() }
+        while !outstanding.isEmpty, outstanding.count >= window || !hasRoom(for: body.count) {
+            try awaitAcknowledgement()
+        }
         try connection.publish(subject, reply: answers.subject, fields: chain.next() + header.fields, body)
-        outstanding += 1
+        outstandingBytes += body.count
+        outstanding.append(Sent(bytes: body.count, underWay: outstandingBytes, time: .now))
     }
 
     /// The size of a body's parts.
@@ -71,14 +86,24 @@ struct StreamWriter {
         } while offset < body.count
     }
 
-    /// Whether fewer messages than a number are not acknowledged; waits for none.
-    mutating func hasFewer(than most: Int) throws -> Bool {
-        while outstanding > 0, answers.hasMessages { try awaitAcknowledgement() }
-        return outstanding < most
+    private func hasRoom(for bytes: Int) -> Bool {
+        outstandingBytes + bytes <= connection.sending.withLock(\.allowance)
     }
 
+    /// Whether a part can be sent without waiting for an acknowledgement.
+    mutating func isReady(for bytes: Int) throws -> Bool {
+        while !outstanding.isEmpty, answers.hasMessages { try awaitAcknowledgement() }
+        return outstanding.isEmpty || outstanding.count < window && hasRoom(for: bytes)
+    }
+
+    /// How many of the messages that were sent are acknowledged.
+    var lastAcknowledged: UInt64 { chain.lastSequence - UInt64(outstanding.count) }
+
     /// Waits until all messages are acknowledged.
-    mutating func drain() throws { while outstanding > 0 { try awaitAcknowledgement() } }
+    mutating func drain() throws { while !outstanding.isEmpty { try awaitAcknowledgement() } }
+
+    /// Waits for the acknowledgement of the first message that has none.
+    mutating func awaitOne() throws { if !outstanding.isEmpty { try awaitAcknowledgement() } }
 
     private mutating func awaitAcknowledgement() throws {
         let message: NATSMessage
@@ -89,8 +114,11 @@ struct StreamWriter {
                 call: "publish to \(chain.stream)",
                 reason: "the server does not acknowledge\(connection.refusal)", isTimeout: true)
         }
-        let expected = chain.lastSequence - UInt64(outstanding) + 1
-        defer { outstanding -= 1 }
+        let expected = lastAcknowledged + 1
+        if let sent = outstanding.popFirst() {
+            outstandingBytes -= sent.bytes
+            connection.sending.withLock { $0.carried(sent.underWay, in: .now - sent.time) }
+        }
         // In these words; anything else is decoded.
         if message.withBody({ $0.elementsEqual(#"{"stream":"\#(chain.stream)", "seq":\#(expected)}"#.utf8) }) {
             return

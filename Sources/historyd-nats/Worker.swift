@@ -39,8 +39,10 @@ extension Worker {
                 if wakeUp.isStopped { return }
                 let refusal = refusal(error)
                 let text: Logger.Message = "\(task) stopped: \(sentence(error))"
-                if status.failed(error, isRefusal: refusal != nil) {
-                    logger.report(refusal ?? .natsInterrupted, text, metadata: metadata)
+                let isNew = status.failed(error, isRefusal: refusal != nil)
+                if isNew, let unreported = status.report(error) {
+                    let more = unreported > 0 ? " (and \(unreported, "time") more since this was last reported)" : ""
+                    logger.report(refusal ?? .natsInterrupted, "\(text)\(more)", metadata: metadata)
                 } else {
                     logger.debug(text, metadata: metadata)
                 }
@@ -64,7 +66,7 @@ extension Worker {
         for note in foreign where status.isForeign(note) {
             logger.report(
                 .natsMessageForeign,
-                "\(note.stream), message \(note.sequence): it is not one of historyd-nats, because \(note.reason). It is skipped.",
+                "\(note.stream), message \(note.sequence) on \(note.subject): it is not one of historyd-nats, because \(note.reason). It is skipped.",
                 metadata: metadata)
         }
     }

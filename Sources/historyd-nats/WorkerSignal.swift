@@ -9,6 +9,8 @@ final class WorkerSignal: Sendable {
         static let disconnected = Reasons(rawValue: 2)
         /// The program stops.
         static let stop = Reasons(rawValue: 4)
+        /// An attempt to connect has ended.
+        static let connected = Reasons(rawValue: 8)
     }
 
     private let reasons = Locked<Reasons>([])

@@ -10,6 +10,8 @@ final class WorkerStatus: Sendable {
         var behindSince: ContinuousClock.Instant? = .now
         var failingSince: ContinuousClock.Instant?
         var lastForeign: ForeignNote?
+        var failures = FailureReports()
+        var lack: Int?
 
         mutating func fail() {
             if failingSince == nil { failingSince = .now }
@@ -49,7 +51,7 @@ final class WorkerStatus: Sendable {
         return current
     }
 
-    /// - Returns: The failure that is over by it; nil if there was none.
+    /// - Returns: The failure that is over by it; nil if there was none, or it was not reported.
     func connected(_ position: StreamPosition, of store: String, epoch: Int64) -> String? {
         let problem = state.withLock { state -> String? in
             defer { (state.report.problem, state.failingSince) = (nil, nil) }
@@ -57,7 +59,7 @@ final class WorkerStatus: Sendable {
             state.report.needsOperator = false
             state.report.connections += 1
             (state.report.position, state.report.epoch, state.report.store) = (position.number, epoch, store)
-            return state.report.problem
+            return state.failures.wasReported ? state.report.problem : nil
         }
         changed()
         return problem
@@ -105,6 +107,11 @@ final class WorkerStatus: Sendable {
         return isNew
     }
 
+    /// - Returns: How many failures of its kind were not reported; nil if this one is not to be reported either.
+    func report(_ error: any Error) -> Int? {
+        state.withLock { $0.failures.take("\(error)", at: .now) }
+    }
+
     /// The session works, and something is missing.
     func waits(_ reason: String) {
         let isNew = state.withLock { state in
@@ -115,6 +122,44 @@ final class WorkerStatus: Sendable {
         }
         if isNew { changed() }
     }
+
+    /// Stream and store, or stream and mirror, were compared.
+    func compared() {
+        let now = Date.now.timeIntervalSince1970
+        state.withLock { $0.report.compared = now }
+    }
+
+    /// The session works; something beside it does not.
+    ///
+    /// - Parameter warning: Nil where everything works again.
+    /// - Returns: Whether it is another one than before.
+    @discardableResult
+    func warns(_ warning: String?) -> Bool {
+        state.withLock { state in
+            defer { state.report.warning = warning }
+            return state.report.warning != warning
+        }
+    }
+
+    /// A message of the publisher came, or is the last one that there is.
+    ///
+    /// - Parameter isLevel: Whether the mirror has everything until it.
+    func heard(_ header: GroupHeader, isLevel: Bool) {
+        guard let time = header.time else { return }
+        let now = Date.now.timeIntervalSince1970
+        state.withLock { state in
+            let sent = Double(time) / 1000
+            // The clocks of two machines may differ.
+            state.report.heard = max(state.report.heard ?? 0, min(now, sent))
+            state.report.beat = header.beat.map { Double($0) / 1000 }
+            if isLevel { state.report.asOf = sent }
+        }
+    }
+
+    /// How many bytes must be free before it goes on; nil where there is enough space.
+    var lack: Int? { state.withLock { $0.lack } }
+
+    func lacks(_ bytes: Int?) { state.withLock { $0.lack = bytes } }
 
     func refused() { state.withLock { $0.report.refusals += 1 } }
 

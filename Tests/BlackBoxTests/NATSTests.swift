@@ -68,15 +68,35 @@ struct NATSTests {
         .enabled(if: StreamPackages.areThere, StreamPackages.missing))
     func samples() async throws { try await run("samples", StreamPackages.python) }
 
-    private func run(_ arguments: String...) async throws {
+    @Test(
+        "Bad days: slow links, mute servers, lost requests, copies, two publishers, snapshots that do not fit",
+        arguments: [
+            "words", "status_header", "remade", "lost_consumer", "mute", "slow_publisher", "slow_follower",
+            "between", "refused_snapshot", "expired", "copied", "foreign_rate", "two_publishers",
+            "two_followers", "beat",
+        ])
+    func adversity(scenario: String) async throws { try await run(scenario, in: "adversity.py") }
+
+    @Test(
+        "The newest server: its words, losses and loads",
+        .enabled(if: StreamPackages.areThere, StreamPackages.missing), arguments: ["words", "remade", "beat"])
+    func newestServer(scenario: String) async throws {
+        let server = URL(filePath: StreamPackages.python).deletingLastPathComponent().appending(
+            path: "nats-server")
+        try await run(scenario, in: "adversity.py", environment: ["NATS_SERVER": server.path])
+    }
+
+    private func run(
+        _ arguments: String..., in script: String = "nats.py", environment: [String: String] = [:]
+    ) async throws {
         try await withWorkbench { bench in
             _ = try await BuiltProducts.libhistory()
             let script = URL(filePath: #filePath).deletingLastPathComponent()
-                .appending(path: "../NATS/nats.py").standardized.path
+                .appending(path: "../NATS/\(script)").standardized.path
             let programs = URL(filePath: Products.historyd).deletingLastPathComponent().path
             let run = try bench.start(
                 [Products.python, script, programs] + arguments, "nats",
-                environment: ["TMPDIR": bench.folder.path])
+                environment: environment.merging(["TMPDIR": bench.folder.path]) { $1 })
             let ending = try await run.end(within: .seconds(500))
             print(run.output)
             #expect(ending == .exited(0), "\(run.output)\n\(run.errors)")

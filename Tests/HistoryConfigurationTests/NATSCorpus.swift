@@ -30,7 +30,7 @@ let natsCorpus: [CorpusCase] = [
         "every key of a publication",
         publication(
             """
-            "feed": {"consumer": "nats", "context": "stream", "socket": "/c.sock"}, "window": 10000, "hold": "1ms", \
+            "feed": {"consumer": "nats", "context": "stream", "socket": "/c.sock"}, "window": 10000, "hold": "1ms", "beat": "10s", \
             "stream": {"create": false, "replicas": 3, "maxAge": "7d", "maxBytes": "4GiB"}, \
             "snapshot": {"every": 3600, "keep": 1}
             """)),

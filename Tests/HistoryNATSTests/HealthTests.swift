@@ -35,6 +35,20 @@ struct HealthTests {
         #expect(both.reasons.map(\.verdict) == [.failing, .degraded] && both.verdict == .failing)
     }
 
+    @Test("A publisher that has promised a beat and is silent, and a warning, are degraded health")
+    func silence() {
+        var report = Self.report()
+        (report.heard, report.beat) = (990, 10)
+        #expect(WorkerHealth([report], within: 300, at: 1000).verdict == .healthy)
+        #expect(WorkerHealth([report], within: 300, at: 1030).verdict == .degraded)
+        #expect(WorkerHealth([report], within: 300, at: 1300).verdict == .failing)
+        report.beat = nil
+        #expect(WorkerHealth([report], within: 300, at: 9000).verdict == .healthy)
+        report.warning = "no snapshot"
+        #expect(WorkerHealth([report], within: 300, at: 9000).reasons.map(\.message) == ["no snapshot"])
+        #expect(WorkerHealth([report], within: 300, at: 9000).verdict == .degraded)
+    }
+
     @Test("The status line says what works, and what does not")
     func line() {
         #expect(

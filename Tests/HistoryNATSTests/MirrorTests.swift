@@ -144,6 +144,42 @@ struct MirrorTests {
         }
     }
 
+    @Test("A mirror whose history was cleaned takes a group that begins before its position, and cleans on after a refill")
+    func cleaned() throws {
+        let pair = try Pair(Self.schema)
+        try pair.snapshot()
+        let before = try #require(pair.mirror.position)
+        for number in 0..<5 {
+            try pair.write("INSERT INTO loose VALUES (\(number), 1)")
+            #expect(try pair.follow())
+        }
+        let known = try #require(pair.mirror.position).position.number
+        let cleaner = try DatabaseQueue(path: pair.folder.file("mirror.sqlite"))
+        let rule = DeliveryRule(authors: [])
+        func clean(through number: Int64) throws -> Int? {
+            try cleaner.writeWithoutTransaction { db in
+                _ = try CleaningStep(db, limit: number, rule: rule, size: 1000)
+                return try Int.fetchOne(db, sql: "SELECT count(*) FROM historyd_change WHERE kind & 3 <> 3")
+            }
+        }
+        #expect(try clean(through: known) == 0)
+        try pair.write("INSERT INTO loose VALUES (9, 9)")
+        // What the publisher sends after the server was set back.
+        guard
+            case .group(let group) = try pair.source.next(after: before.position, of: before.store, knowing: nil)
+        else {
+            Issue.record("there is no group")
+            return
+        }
+        try pair.mirror.apply(group.body.chunks(), isSnapshot: false, to: pair.position(group))
+        let changes = try cleaner.read { db in
+            try Int64.fetchAll(db, sql: "SELECT id FROM historyd_change WHERE kind & 3 <> 3")
+        }
+        #expect(changes == [known + 1], "what was cleaned has come back")
+        try pair.snapshot()
+        #expect(try clean(through: known + 1) == 0)
+    }
+
     @Test("Tables that are new, altered, renamed, dropped or made again come with the group that needs them")
     func schemas() throws {
         let pair = try Pair(Self.schema)

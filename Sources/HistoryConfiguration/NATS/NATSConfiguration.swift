@@ -37,6 +37,8 @@ package struct NATSConfiguration: Sendable, Hashable {
         /// How long the feed is not acknowledged after the server has a transaction: a server that does not sync
         /// each message may lose it.
         package var hold: Duration = .seconds(300)
+        /// How often the stream says that there is nothing new; nil for never.
+        package var beat: Duration?
     }
 
     /// The daemon's feed, whose consumer keeps the history until it is in the stream.

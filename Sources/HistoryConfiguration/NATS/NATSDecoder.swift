@@ -79,7 +79,7 @@ enum NATSDecoder {
 
     private static func publication(_ node: DocumentNode, names: inout Claims) -> NATSConfiguration.Publication?
     {
-        guard let fields = node.fields(["store", "name", "feed", "stream", "snapshot", "window", "hold"]) else {
+        guard let fields = node.fields(["store", "name", "feed", "stream", "snapshot", "window", "hold", "beat"]) else {
             return nil
         }
         let store = fields.required("store", "the store's path")?.filePath()
@@ -94,6 +94,7 @@ enum NATSDecoder {
         }
         if let window = fields["window"]?.integer(in: 1...10_000) { publication.window = window }
         if let hold = fields["hold"]?.duration() { publication.hold = hold }
+        publication.beat = fields["beat"]?.duration()
         return store == nil || name == nil ? nil : publication
     }
 

@@ -24,10 +24,15 @@ struct MirrorWriter {
     private var last: Int64?
     private var floor: Int64 = 0
     private var changes: ChangeCheck
+    /// The position of the mirror: what a group has of the history until there, the mirror had, and may have cleaned.
+    private let known: Int64
 
-    /// - Parameter found: What the mirror has.
-    init(_ db: Database, _ found: MirrorSections, isSnapshot: Bool, of store: String) throws {
+    /// - Parameters:
+    ///   - found: What the mirror has.
+    ///   - known: The number of the last change that it had.
+    init(_ db: Database, _ found: MirrorSections, after known: Int64, isSnapshot: Bool, of store: String) throws {
         self.db = db
+        self.known = isSnapshot ? 0 : known
         self.store = store
         changes = found.changes
         self.isSnapshot = isSnapshot
@@ -119,8 +124,11 @@ struct MirrorWriter {
         changes = sections.changes
         guard isSnapshot else { return }
         try db.execute(
-            sql: "INSERT OR REPLACE INTO historyd_store VALUES ('floor', ?); DELETE FROM historyd_change",
-            arguments: [floor])
+            sql: """
+                INSERT OR REPLACE INTO historyd_store VALUES ('floor', ?);
+                DELETE FROM historyd_store WHERE key IN ('cleaned', 'cleaned for');
+                DELETE FROM historyd_change
+                """, arguments: [floor])
     }
 
     /// Definitions come from the network: each is tried where it can do no harm.
@@ -146,7 +154,14 @@ struct MirrorWriter {
             throw MirrorError.malformed(
                 "a row has \(values.count - start) values, and its section \(section.width) columns")
         }
-        if section.kind == .changes { try checkChange(values[start...]) }
+        if section.kind == .changes {
+            try checkChange(values[start...])
+            if let last, last <= known {
+                // Written again, it would stay for ever: the cleaner does not come back to it.
+                try checkOverlap(at: last)
+                return values.removeSubrange(start...)
+            }
+        }
         if bulk == nil || values.count == section.width * Self.rowsAtOnce { try writeRows() }
     }
 
@@ -158,20 +173,24 @@ struct MirrorWriter {
         for start in stride(from: 0, to: values.count, by: section.width) {
             try statement.write(db, values[start..<start + section.width])
         }
-        if section.kind == .changes, !isSnapshot { try checkOverlap() }
-    }
-
-    /// What stands at a number already must be the same.
-    private func checkOverlap() throws {
-        guard sqlite3_changes64(db.sqliteConnection) == 0, let last else { return }
-        let known = try Row.fetchOne(
-            try db.cachedStatement(sql: "SELECT origin FROM historyd_change WHERE id = ?"), arguments: [last]
-        )
-        let origin = known.map { HistoryValue($0[0] as DatabaseValue) }
-        guard origin == values[1].copy else {
-            throw MirrorError.needsSnapshot("the source's history is another one at \(last)")
+        if section.kind == .changes, !isSnapshot, let last, sqlite3_changes64(db.sqliteConnection) == 0 {
+            try checkOverlap(at: last)
         }
     }
+
+    /// What stands at a number already must be the same; the cleaner may have emptied or deleted it.
+    private func checkOverlap(at number: Int64) throws {
+        let found = try Row.fetchOne(
+            try db.cachedStatement(
+                sql: "SELECT origin FROM historyd_change WHERE id = ? AND NOT (origin IS 0 AND kind & 3 IS 3)"),
+            arguments: [number])
+        guard let found, HistoryValue(found[0] as DatabaseValue) != values[values.endIndex - Self.overlap].copy
+        else { return }
+        throw MirrorError.needsSnapshot("the source's history is another one at \(number)")
+    }
+
+    /// Of the five values of a change, how many there are from its origin on.
+    private static let overlap = 4
 
     private mutating func checkChange(_ values: ArraySlice<LineValue>) throws {
         guard case .value(.integer(let id)) = values[values.startIndex], HistoryPosition.range.contains(id),

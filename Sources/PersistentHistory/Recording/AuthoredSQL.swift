@@ -27,13 +27,9 @@ public enum AuthoredSQL {
     ) throws -> HistoryToken? {
         try StoreRecorder.requireRecordable(path)
         return try StoreConnection.withConnection(to: path, .write, schemaCode: .runs) { queue in
-            try queue.writeWithoutTransaction { db in
+            try queue.writeEndingTransactions { db in
                 guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked(db) }
                 try declare(author, context, db)
-                // No connection is handed back with a transaction open, whatever happens.
-                defer {
-                    if db.isInsideTransaction { sqlite3_exec(db.sqliteConnection, "ROLLBACK", nil, nil, nil) }
-                }
                 var script = Script(sql, db)
                 try script.run(row)
                 return try String.fetchOne(db, sql: "SELECT history_token()").flatMap(HistoryToken.init)

@@ -146,7 +146,7 @@ struct ReplicaFile {
     ///
     /// - Throws: `HistoryError` with `.replicaUnwritable` or `.replicaDamaged`; what else the body throws.
     func access<T>(_ body: (Database) throws -> T) throws -> T {
-        try Self.translating(path) { try queue.writeWithoutTransaction(body) }
+        try Self.translating(path) { try queue.writeEndingTransactions(body) }
     }
 
     /// Runs a body in one transaction, which takes the replica's write lock.

@@ -110,7 +110,7 @@ public struct HistoryCleaner: Sendable {
     }
 
     private func access<T>(_ queue: DatabaseQueue, _ body: (Database) throws -> T) throws -> T {
-        try HistoryError.translating(path) { try queue.writeWithoutTransaction(body) }
+        try HistoryError.translating(path) { try queue.writeEndingTransactions(body) }
     }
 }
 

@@ -313,7 +313,9 @@ public final class HistoryReader: Sendable {
             work.begin()
             return try work.explaining {
                 try StoreConnection.rollingBack(path) {
-                    try turn.withLock { _ in try queue.unsafeRead { db in try tables.inTransaction(db, body) } }
+                    try turn.withLock { _ in
+                        try queue.readEndingTransactions { db in try tables.inTransaction(db, body) }
+                    }
                 }
             }
         }

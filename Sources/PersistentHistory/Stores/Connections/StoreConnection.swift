@@ -88,6 +88,8 @@ extension Configuration {
         // As SQLite's default has it: a schema may use them, and is read and written again in its own words.
         configuration.acceptsDoubleQuotedStringLiterals = true
         configuration.label = "historyd"
+        // The accesses end what is open, where GRDB would trap: see `TransactionEnd.swift`.
+        configuration.allowsUnsafeTransactions = true
         return configuration
     }
 }
@@ -97,13 +99,13 @@ extension DatabaseQueue {
     /// the connection, for what is done with each commit of anybody.
     func readInTransaction<T>(_ body: (Database) throws -> T) throws -> T {
         assertMayWait()
-        return try unsafeRead { db in try db.inReadTransaction { try body(db) } }
+        return try readEndingTransactions { db in try db.inReadTransaction { try body(db) } }
     }
 
     /// The same for a transaction that writes.
     func writeInTransaction<T>(_ body: (Database) throws -> T) throws -> T {
         assertMayWait()
-        return try writeWithoutTransaction { db in try db.inTransaction("BEGIN IMMEDIATE") { try body(db) } }
+        return try writeEndingTransactions { db in try db.inTransaction("BEGIN IMMEDIATE") { try body(db) } }
     }
 }
 
@@ -111,19 +113,12 @@ extension Database {
     /// Runs a body in a transaction of a connection that only reads.
     func inReadTransaction<T>(_ body: () throws -> T) throws -> T { try inTransaction("BEGIN", body) }
 
+    /// The access that it is a part of ends the transaction where this fails: see `readEndingTransactions`.
     fileprivate func inTransaction<T>(_ begin: String, _ body: () throws -> T) throws -> T {
-        do {
-            // Within the `do`: a progress handler can end the statement after the transaction has begun.
-            try step(begin)
-            let result = try body()
-            try step("COMMIT")
-            return result
-        } catch {
-            // SQLite may have rolled back by itself. The first error is the one to report; GRDB traps where a
-            // transaction is left open.
-            if isInsideTransaction { try? step("ROLLBACK") }
-            throw error
-        }
+        try step(begin)
+        let result = try body()
+        try step("COMMIT")
+        return result
     }
 
     private func step(_ sql: String) throws {
@@ -236,7 +231,7 @@ extension DatabaseQueue {
     /// A transaction whose result is the body's.
     func inTransaction<T>(_ kind: Database.TransactionKind, _ body: (Database) throws -> T) throws -> T {
         var result: T?
-        try writeWithoutTransaction { db in
+        try writeEndingTransactions { db in
             try db.inTransaction(kind) {
                 result = try body(db)
                 return .commit

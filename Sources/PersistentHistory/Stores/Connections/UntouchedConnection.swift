@@ -92,7 +92,7 @@ final class UntouchedConnection: Sendable {
             let opened = try opened(&state)
             work.begin()
             let result = Result {
-                try opened.queue.unsafeRead { db in try db.inReadTransaction { try body(db) } }
+                try opened.queue.readEndingTransactions { db in try db.inReadTransaction { try body(db) } }
             }
             let isUnchanged = !opened.files.isOutdated(by: StoreFiles(of: opened.file), opened.access)
             if isUnchanged { return try Self.value(result, path) }
@@ -158,7 +158,7 @@ final class UntouchedConnection: Sendable {
     static func peek<T>(_ path: String, _ body: (Database) throws -> T) throws -> T {
         let file = try StorePath.resolve(path)
         let queue = try connect(file, .immutable, .zero, WorkLimit())
-        let result = Result { try queue.unsafeRead(body) }
+        let result = Result { try queue.readEndingTransactions(body) }
         try end(queue, .immutable, of: file)
         return try result.get()
     }

@@ -1,0 +1,45 @@
+/// Which failures of sessions are reported: two publishers of one stream, or a server that comes and goes, would fill the
+/// journal.
+///
+/// A kind of failure is reported at once, and again after pauses that grow to an hour; in between, it is counted.
+package struct FailureReports: Sendable {
+    private struct Known {
+        var next: ContinuousClock.Instant
+        var pause: Duration
+        var unreported = 0
+    }
+
+    private static let first: Duration = .seconds(60)
+    private static let longest: Duration = .seconds(3600)
+    /// More kinds are not remembered.
+    private static let most = 32
+
+    private var known: [String: Known] = [:]
+    /// Whether the last failure was reported: then its end is, too.
+    package private(set) var wasReported = false
+
+    package init() {}
+
+    /// - Returns: How many failures of the kind were not reported since the last one that was; nil if this one is not
+    ///   to be reported either.
+    package mutating func take(_ text: String, at now: ContinuousClock.Instant) -> Int? {
+        let kind = String(text.map { $0.isNumber ? "#" : $0 })
+        wasReported = false
+        guard var entry = known[kind], now - entry.next < Self.longest else {
+            if known.count >= Self.most { known = [:] }
+            known[kind] = Known(next: now + Self.first, pause: Self.first)
+            wasReported = true
+            return 0
+        }
+        guard now >= entry.next else {
+            entry.unreported += 1
+            known[kind] = entry
+            return nil
+        }
+        entry.pause = min(entry.pause * 2, Self.longest)
+        let count = entry.unreported
+        known[kind] = Known(next: now + entry.pause, pause: entry.pause)
+        wasReported = true
+        return count
+    }
+}

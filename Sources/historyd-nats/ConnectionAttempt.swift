@@ -1,0 +1,83 @@
+import CNats
+import PersistentHistory
+
+/// Connects on a thread of its own: a server that accepts the connection and says nothing holds up libnats for seconds, and
+/// each further one of the list as well.
+final class ConnectionAttempt: Sendable {
+    private struct Pointer: Sendable {
+        nonisolated(unsafe) let value: OpaquePointer
+    }
+
+    private enum State: Sendable {
+        case running
+        case ended(Result<Pointer, NATSError>)
+        /// Nobody waits for it any more.
+        case abandoned
+    }
+
+    private let state = Locked(State.running)
+
+    private init() {}
+
+    /// - Parameters:
+    ///   - options: Are destroyed.
+    ///   - wakeUp: Ends the wait when the program stops.
+    /// - Throws: `NATSError`.
+    static func connect(_ options: OpaquePointer, _ wakeUp: WorkerSignal) throws -> OpaquePointer {
+        _ = Handshakes.areWatched
+        let attempt = ConnectionAttempt()
+        let options = Pointer(value: options)
+        BlockingThreads.shared.run {
+            let result = Result { () throws(NATSError) in try connect(options) }
+            natsOptions_Destroy(options.value)
+            Handshakes.areOver()
+            attempt.end(result)
+            wakeUp.signal(.connected)
+        }
+        while true {
+            let reasons = wakeUp.wait(for: .connected, until: .now + Handshakes.limit)
+            if let result = attempt.result { return try result.get().value }
+            if reasons.contains(.stop) {
+                attempt.abandon()
+                throw NATSError(call: "connect", reason: "the program stops")
+            }
+            Handshakes.endSlow()
+        }
+    }
+
+    private static func connect(_ options: Pointer) throws(NATSError) -> Pointer {
+        var connection: OpaquePointer?
+        try NATSConnection.check("connect", natsConnection_Connect(&connection, options.value))
+        guard let connection else { throw NATSError(call: "connect", reason: "no connection") }
+        return Pointer(value: connection)
+    }
+
+    private var result: Result<Pointer, NATSError>? {
+        state.withLock { state in
+            guard case .ended(let result) = state else { return nil }
+            return result
+        }
+    }
+
+    private func end(_ result: Result<Pointer, NATSError>) {
+        let isAbandoned = state.withLock { state in
+            if case .abandoned = state { return true }
+            state = .ended(result)
+            return false
+        }
+        if isAbandoned { Self.destroy(result) }
+    }
+
+    private func abandon() {
+        let result = state.withLock { state -> Result<Pointer, NATSError>? in
+            defer { state = .abandoned }
+            guard case .ended(let result) = state else { return nil }
+            return result
+        }
+        if let result { Self.destroy(result) }
+    }
+
+    private static func destroy(_ result: Result<Pointer, NATSError>) {
+        if case .success(let connection) = result { natsConnection_Destroy(connection.value) }
+    }
+}
