@@ -5,6 +5,8 @@ struct ChangeRecord: ~Copyable {
     static let titles =
         "token,timestamp,author,context,process,bundleID,operation,entity,objectID,objectIDURL,changedProperties,changedPropertiesUnknown,tombstone"
 
+    /// Whether there is a column for labels.
+    var hasLabels = false
     private(set) var bytes = ByteBuffer()
     /// Where a member in JSON is made.
     private var json = JSONBytes()
@@ -24,7 +26,10 @@ struct ChangeRecord: ~Copyable {
         origin = fields.array
     }
 
-    mutating func write(_ change: HistoryChange, of store: StoreID) {
+    /// A transaction of which nothing else is known.
+    mutating func begin(token: String) { origin = Array("\(token),,,,,,".utf8) }
+
+    mutating func write(_ change: HistoryChange, of store: StoreID, isDated: Bool = true) {
         bytes.append(origin)
         field(change.operation.rawValue)
         field(change.entity.name)
@@ -34,23 +39,31 @@ struct ChangeRecord: ~Copyable {
         field(names.joined(separator: " "))
         field(change.operation == .update ? String(change.unnamedProperties != nil) : "")
         if let tombstone = change.tombstone {
-            field(isLast: true) {
-                HistoryJSON.write(tombstone, isTyped: change.entity.source == .coreData, to: &$0)
+            field(isLast: !hasLabels) {
+                HistoryJSON.write(
+                    tombstone, isTyped: change.entity.source == .coreData, isDated: isDated, to: &$0)
             }
         } else {
-            field("", isLast: true)
+            field("", isLast: !hasLabels)
         }
+        if hasLabels { field(change.shownLabel ?? "", isLast: true) }
     }
 
     /// A line without an entity is of a transaction without changes.
     mutating func write(recreated entity: String) { write(operation: "recreated", entity) }
     mutating func writeNoChange() { write(operation: "", "") }
 
+    /// A line of no change.
+    mutating func write(token: String, _ operation: String, _ text: String) {
+        begin(token: token)
+        write(operation: operation, text)
+    }
+
     private mutating func write(operation: String, _ entity: String) {
         bytes.append(origin)
         field(operation)
         field(entity)
-        bytes.append(",,,,\n")
+        bytes.append(hasLabels ? ",,,,,\n" : ",,,,\n")
     }
 
     private mutating func field(_ text: String, isLast: Bool = false) {

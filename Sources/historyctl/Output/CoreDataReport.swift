@@ -8,11 +8,35 @@ struct CoreDataReport {
     func write(to output: inout StandardOutput) throws {
         for (title, value) in facts { try output.writeLine(title + "  " + value) }
         try output.writeLine("")
-        var table = TextTable(["ENTITY", "PARENT", "CHANGES", "PROPERTY", "TYPE", "PRESERVED"])
+        var table = TextTable(["ENTITY", "PARENT", "CHANGES", "BYTES", "PROPERTY", "TYPE", "PRESERVED"])
         try table.write(description.entities.flatMap { rows($0) }, to: &output)
+        if description.footprint.months.isEmpty { return }
+        try output.writeLine("")
+        var months = TextTable(["MONTH", "TRANSACTIONS", "CHANGES", "BYTES"])
+        try months.write(
+            sortedMonths.map { [$0, "\($1.transactions)", "\($1.changes)", "\($1.bytes)"] }, to: &output)
+    }
+
+    private var sortedMonths: [(String, CoreDataFootprint.Share)] {
+        description.footprint.months.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+    }
+
+    /// What is missing in the history, in words; nil where nothing is.
+    private var missing: String? {
+        let footprint = description.footprint
+        var words = footprint.missing.map { "transactions \($0.lowerBound) to \($0.upperBound)" }
+        if footprint.orphans > 0 { words.append("the transactions of \(footprint.orphans) changes") }
+        return words.isEmpty ? nil : words.joined(separator: ", ")
     }
 
     private var facts: [(String, String)] {
+        if !description.hasHistory {
+            return Array(allFacts.prefix(3)) + [("History     ", "none: the app keeps none")]
+        }
+        return allFacts + (missing.map { [("Missing     ", $0)] } ?? [])
+    }
+
+    private var allFacts: [(String, String)] {
         let range = { (token: HistoryToken?, time: HistoryTimestamp?) in
             [token?.description, time.map { "(\($0))" }].compactMap(\.self).joined(separator: " ")
         }
@@ -30,6 +54,7 @@ struct CoreDataReport {
             ),
             ("Transactions", String(description.transactions)),
             ("Changes     ", String(description.changes)),
+            ("Bytes       ", description.footprint.fileBytes.map { String($0) } ?? "unknown"),
         ]
     }
 
@@ -43,12 +68,13 @@ struct CoreDataReport {
     /// The entity's own line, and one for each property.
     private func rows(_ entity: CoreDataDescription.Entity) -> [[String]] {
         let name = entity.name + (entity.model?.isAbstract == true ? " (abstract)" : "")
-        let first = [name, entity.parent ?? "", String(entity.changes), "", "", ""]
+        let bytes = description.footprint.entities[entity.number]?.bytes ?? 0
+        let first = [name, entity.parent ?? "", String(entity.changes), String(bytes), "", "", ""]
         let preserved = Set<BinaryText>(names: entity.preserved)
         return [first]
             + entity.properties.map { property in
                 [
-                    "", "", "", property.name, Self.type(property.kind),
+                    "", "", "", "", property.name, Self.type(property.kind),
                     preserved.contains(property.name) ? "yes" : "",
                 ]
             }
@@ -85,13 +111,46 @@ struct CoreDataReport {
             json.member("transactions", description.transactions)
             json.member("changes", description.changes)
             json.name("entities")
-            json.array { json in for entity in description.entities { Self.write(entity, to: &json) } }
+            json.array { json in
+                for entity in description.entities {
+                    Self.write(entity, description.footprint.entities[entity.number]?.bytes ?? 0, to: &json)
+                }
+            }
+            writeFootprint(to: &json)
         }
         json.endLine()
         return json.bytes.array
     }
 
-    private static func write(_ entity: CoreDataDescription.Entity, to json: inout JSONBytes) {
+    private func writeFootprint(to json: inout JSONBytes) {
+        let footprint = description.footprint
+        json.member("hasHistory", description.hasHistory)
+        json.name("bytes")
+        if let bytes = footprint.fileBytes { json.integer(bytes) } else { json.null() }
+        json.name("months")
+        json.array { json in
+            for (month, share) in sortedMonths {
+                json.object { json in
+                    json.member("month", month)
+                    json.member("transactions", share.transactions)
+                    json.member("changes", share.changes)
+                    json.member("bytes", share.bytes)
+                }
+            }
+        }
+        json.name("missing")
+        json.array { json in
+            for numbers in footprint.missing {
+                json.object { json in
+                    json.member("first", numbers.lowerBound)
+                    json.member("last", numbers.upperBound)
+                }
+            }
+        }
+        json.member("changesWithoutTransaction", footprint.orphans)
+    }
+
+    private static func write(_ entity: CoreDataDescription.Entity, _ bytes: Int64, to json: inout JSONBytes) {
         json.object { json in
             json.member("name", entity.name)
             json.member("number", entity.number)
@@ -100,6 +159,7 @@ struct CoreDataReport {
             json.member("preserved", entity.preserved)
             json.member("namesKnown", entity.namesAreKnown)
             json.member("changes", entity.changes)
+            json.member("bytes", bytes)
             json.name("properties")
             json.array { json in for property in entity.properties { write(property, to: &json) } }
         }

@@ -3,35 +3,49 @@ import PersistentHistory
 /// Writes transactions in the form that was asked for. A large one is written part by part.
 struct TransactionWriter: ~Copyable {
     private let format: HistoryFormat
-    private let reader: any HistoryReading
+    /// Reads the parts of large transactions; nil where none come.
+    private let reader: (any HistoryReading)?
     private let filter: HistoryFilter
+    private let labels: [ObjectLabels]
     private var json = JSONBytes(reservingCapacity: 2 * blockSize)
     private var records = ChangeRecord()
     private var table: TextTable
-    private var isOfCoreData: Bool { reader is CoreDataReader }
+    /// Whether the store is one that Core Data writes, whose processes have names.
+    private let isOfCoreData: Bool
     /// About as much is written at once.
     private static let blockSize = 1 << 16
 
-    /// - Parameter filter: Of the transactions that come, which changes are wanted.
-    init(_ format: HistoryFormat, _ reader: any HistoryReading, filter: HistoryFilter) {
+    /// - Parameters:
+    ///   - filter: Of the transactions that come, which changes are wanted.
+    ///   - labels: What says which objects they are of.
+    init(
+        _ format: HistoryFormat, _ reader: (any HistoryReading)? = nil, isOfCoreData: Bool, filter: HistoryFilter,
+        labels: [ObjectLabels] = []
+    ) {
+        self.isOfCoreData = isOfCoreData
+        self.labels = labels
+        records.hasLabels = !labels.isEmpty
         self.format = format
         self.reader = reader
         self.filter = filter
-        let bundle = reader is CoreDataReader ? ["BUNDLE"] : []
+        let bundle = isOfCoreData ? ["BUNDLE"] : []
         table = TextTable(
             ["TOKEN", "TIME", "AUTHOR", "CONTEXT", "PROCESS"] + bundle + [
-                "OPERATION", "ENTITY", "OBJECT", "CHANGED",
-            ])
+                "OPERATION", "ENTITY", "OBJECT",
+            ] + (labels.isEmpty ? [] : ["LABEL"]) + ["CHANGED"])
     }
 
     /// Writes what stands above the first transaction.
     func begin(_ output: inout StandardOutput) throws {
-        if format == .csv { try output.writeLine(ChangeRecord.titles) }
+        if format == .csv {
+            try output.writeLine(ChangeRecord.titles + (labels.isEmpty ? "" : ",label"))
+        }
     }
 
     mutating func write(_ transactions: [HistoryTransaction], to output: inout StandardOutput) throws {
         // A table's columns are as wide as a page of it needs.
         var rows: [[String]] = []
+        let transactions = try labels.reduce(transactions) { try $1.label($0) }
         for transaction in transactions {
             if transaction.isLarge {
                 try writeParts(of: transaction, to: &output)
@@ -47,7 +61,8 @@ struct TransactionWriter: ~Copyable {
 
     private mutating func writeParts(of transaction: HistoryTransaction, to output: inout StandardOutput) throws {
         var isFirst = true
-        try reader.forEachPart(of: transaction, filter: filter) { changes, isLast in
+        try reader?.forEachPart(of: transaction, filter: filter) { changes, isLast in
+            let changes = try labels.reduce(changes) { try $1.label($0) }
             try write(transaction, changes, isFirst: isFirst, isLast: isLast, to: &output)
             isFirst = false
             try flush(to: &output)
@@ -96,13 +111,14 @@ struct TransactionWriter: ~Copyable {
     {
         let beginning = isOfCoreData ? transaction.origin : transaction.origin.dropLast()
         // Core Data keeps transactions that changed nothing of what it records.
-        if isEmpty, transaction.recreated.isEmpty { return [beginning + ["", "", "", ""]] }
+        if isEmpty, transaction.recreated.isEmpty { return [beginning] }
         return changes.map { change in
             beginning + [
                 change.operation.rawValue, change.entity.name, object(change),
+            ] + (labels.isEmpty ? [] : [change.shownLabel ?? ""]) + [
                 (change.changedProperties + Self.unnamed(change)).joined(separator: ", "),
             ]
-        } + transaction.recreated.map { beginning + ["recreated", $0, "", ""] }
+        } + transaction.recreated.map { beginning + ["recreated", $0] }
     }
 
     private static func unnamed(_ change: HistoryChange) -> [String] {

@@ -16,8 +16,8 @@ struct Describe: ParsableCommand {
 
     func run() throws {
         var output = StandardOutput()
-        if let reader = try StoreHistory.open(store) as? CoreDataReader {
-            let report = CoreDataReport(description: try CoreDataDescription(reader))
+        if let found = try coreData() {
+            let report = CoreDataReport(description: found)
             if format == .json { try output.write(report.json) } else { try report.write(to: &output) }
             return try output.flush()
         }
@@ -33,6 +33,18 @@ struct Describe: ParsableCommand {
                 to: &output)
         }
         try output.flush()
+    }
+
+    /// Of a store of Core Data's, also without a history; nil for another store.
+    private func coreData() throws -> CoreDataDescription? {
+        do {
+            guard let reader = try StoreHistory.open(store) as? CoreDataReader else { return nil }
+            return try CoreDataDescription(reader)
+        } catch let error as HistoryError where error.code == .notTracked {
+            // The error says more of a store that is none of Core Data's.
+            guard let description = try? CoreDataDescription(anyStore: store) else { throw error }
+            return description
+        }
     }
 
     private func facts(_ description: StoreDescription) -> [(String, String)] {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import HistoryConfiguration
 import PersistentHistory
 
 struct History: ParsableCommand {
@@ -57,6 +58,24 @@ struct History: ParsableCommand {
         transform: ObjectArgument.url)
     var object: ObjectIDURL?
 
+    @OptionGroup var programs: ProgramFilter
+
+    @Option(
+        help: ArgumentHelp(
+            "Show this attribute of the objects, as it is now, or as a tombstone keeps it; for stores of Core Data's.",
+            valueName: "entity.attribute"),
+        transform: LabelArgument.init)
+    var label: [LabelArgument] = []
+
+    @Flag(
+        help: ArgumentHelp(
+            "Read what is left of a damaged history of Core Data's.",
+            discussion: """
+                Rows that cannot be read are passed over, and what is missing is marked. A summary goes to \
+                standard error. The exit status is 65 where anything is missing or damaged.
+                """))
+    var salvage = false
+
     @Option(help: "At most this many transactions.")
     var limit: Int?
 
@@ -68,15 +87,22 @@ struct History: ParsableCommand {
 
     func validate() throws {
         if let limit, limit < 0 { throw ValidationError("--limit is a number of transactions.") }
+        let isSelective =
+            after != nil || before != nil || since != nil || until != nil || noAuthor || object != nil
+            || limit != nil || reverse || !label.isEmpty || programs.isSelective
+            || !(author + excludeAuthor + entity).isEmpty || !operation.isEmpty
+        if salvage, isSelective { throw ValidationError("--salvage shows all that is left: only --format goes with it.") }
     }
 
     func run() throws {
+        if salvage { return try readWhatIsLeft() }
         let reader = try StoreHistory.open(store)
         let filter = try filter(for: reader)
         var pages = try HistoryPages(
             reader, after: after, before: before, filter: filter, limit: limit, isReversed: reverse)
         var output = StandardOutput()
-        var writer = TransactionWriter(format, reader, filter: filter)
+        var writer = TransactionWriter(
+            format, reader, isOfCoreData: reader is CoreDataReader, filter: filter, labels: try label.map { try $0.labels(reader) })
         try writer.begin(&output)
         do {
             while let transactions = try pages.next() { try writer.write(transactions, to: &output) }
@@ -88,6 +114,17 @@ struct History: ParsableCommand {
         try output.flush()
     }
 
+    private func readWhatIsLeft() throws {
+        var output = StandardOutput()
+        var writer = SalvageWriter(
+            format, TransactionWriter(format, isOfCoreData: true, filter: HistoryFilter()))
+        try writer.begin(&output)
+        let summary = try CoreDataSalvage.read(store) { try writer.write($0, to: &output) }
+        try output.flush()
+        for line in SalvageWriter.lines(summary) { Historyctl.complain(line) }
+        if !summary.isWhole { throw ExitCode(ExitStatus.badData.rawValue) }
+    }
+
     private func filter(for reader: any HistoryReading) throws -> HistoryFilter {
         var filter = HistoryFilter()
         if noAuthor || !author.isEmpty { filter.authors = Set(names: author) }
@@ -97,6 +134,7 @@ struct History: ParsableCommand {
         filter.until = until
         if !operation.isEmpty { filter.operations = Set(operation) }
         if !entity.isEmpty { filter.entities = try KnownEntities(reader).names(entity) }
+        programs.apply(to: &filter)
         if let object {
             let name = BinaryText(object.entityName)
             filter.objects = try KnownEntities(reader).objectIDs(object)

@@ -51,8 +51,12 @@ package enum HistoryJSON {
 
     // MARK: Tombstones
 
-    /// - Parameter isTyped: Whether the model says what is Boolean.
-    package static func write(_ tombstone: Tombstone, isTyped: Bool = false, to json: inout JSONBytes) {
+    /// - Parameters:
+    ///   - isTyped: Whether the model says what is Boolean.
+    ///   - isDated: Whether it is known when the row was deleted.
+    package static func write(
+        _ tombstone: Tombstone, isTyped: Bool = false, isDated: Bool = true, to json: inout JSONBytes
+    ) {
         json.object { json in
             json.name("attributes")
             json.object { json in
@@ -75,6 +79,7 @@ package enum HistoryJSON {
                     }
                 }
             }
+            guard isDated else { return }
             json.name("deletedDate")
             write(tombstone.deletedDate, to: &json)
         }
@@ -204,6 +209,7 @@ package enum HistoryJSON {
             write(objectID, to: &json)
             writeURL(of: objectID, in: entity, store, to: &json)
         }
+        if let label = change.pointee.label { json.member("label", label) }
         if operation == .update {
             json.member("changedProperties", change.pointee.changedProperties)
             if let unnamed = change.pointee.unnamedProperties { writeUnnamed(unnamed, to: &json) }

@@ -6,6 +6,12 @@ public struct HistoryFilter: Sendable, Equatable {
     public var excludedAuthors: Set<BinaryText> = []
     /// Whether transactions without an author are selected in addition to those of `authors`.
     public var includesUndeclared = false
+    /// Only transactions of these processes: by name in a Core Data store, otherwise by number; nil for any.
+    public var processes: Set<BinaryText>?
+    /// Only transactions of apps with these bundle identifiers, which a Core Data store has; nil for any.
+    public var bundles: Set<BinaryText>?
+    /// Only transactions of these contexts; nil for any.
+    public var contexts: Set<BinaryText>?
     /// The earliest time, inclusive.
     public var since: HistoryTimestamp?
     /// The latest time, inclusive.
@@ -18,27 +24,47 @@ public struct HistoryFilter: Sendable, Equatable {
     /// has one id for each name.
     public var objects: Set<ObjectID>?
 
+    /// Only updates of one of these properties; nil for any change. An update of which it is not known is left out.
+    public var properties: Set<BinaryText>?
+
     /// A filter that selects everything.
     public init() {}
 
     func accepts(_ origin: Origin) -> Bool {
         if let since, origin.timestamp < since { return false }
         if let until, origin.timestamp > until { return false }
+        guard acceptsProgram(origin) else { return false }
         guard let author = origin.author else { return authors == nil || includesUndeclared }
         if excludedAuthors.contains(author) { return false }
         return authors?.contains(author) ?? true
     }
 
+    private func acceptsProgram(_ origin: Origin) -> Bool {
+        func accepts(_ wanted: Set<BinaryText>?, _ name: String?) -> Bool {
+            wanted.map { wanted in name.map { wanted.contains($0) } ?? false } ?? true
+        }
+        let application = origin.authorship.application
+        return accepts(processes, application?.process ?? origin.processID.map { String($0) })
+            && accepts(bundles, application?.bundleID) && accepts(contexts, origin.authorship.context)
+    }
+
     func accepts(_ entity: Entity, _ operation: ChangeOperation) -> Bool {
         (entities?.contains(entity.name) ?? true) && (operations?.contains(operation) ?? true)
+            && (properties == nil || operation == .update)
     }
 
     /// Whether unrecorded changes of these entities may be among what is wanted, whatever their author.
     func accepts(recreated names: [String], at time: HistoryTimestamp) -> Bool {
         if let since, time < since { return false }
         if let until, time > until { return false }
+        if processes != nil || bundles != nil || contexts != nil || properties != nil { return false }
         return entities.map { !$0.isDisjoint(with: names.asBinary) } ?? true
     }
 
     func accepts(_ change: ObjectID) -> Bool { objects?.contains(change) ?? true }
+
+    /// What only the whole change tells.
+    func accepts(_ change: HistoryChange) -> Bool {
+        properties.map { wanted in change.changedProperties.contains { wanted.contains($0) } } ?? true
+    }
 }

@@ -99,6 +99,8 @@ public struct HistoryChange: Sendable {
     public let unnamedProperties: [String]?
     /// For a delete of an entity that preserves columns. Otherwise nil.
     public let tombstone: Tombstone?
+    /// What an attribute says of the object, where whoever shows the change has asked for it.
+    var label: String?
 
     package init(
         entity: Entity, operation: ChangeOperation, objectID: ObjectID,
@@ -114,6 +116,14 @@ public struct HistoryChange: Sendable {
 }
 
 extension HistoryChange {
+    package var shownLabel: String? { label }
+
+    func labelled(_ label: String?) -> HistoryChange {
+        var change = self
+        change.label = label
+        return change
+    }
+
     /// For whoever wants many changes at once: a tombstone may be of any size.
     var withoutTombstone: HistoryChange {
         guard tombstone != nil else { return self }
@@ -221,6 +231,12 @@ public struct HistoryTransaction: Hashable, Sendable {
         self.init(
             token, origin.authorship, origin.processID, origin.timestamp,
             .outline(outline))
+    }
+
+    /// The same with a label for each object that has one.
+    func labelled(_ label: (HistoryChange) -> String?) -> HistoryTransaction {
+        guard case .changes(let changes) = content.body else { return self }
+        return with(changes.map { $0.labelled(label($0)) })
     }
 
     /// The same with some changes, and without an outline.

@@ -53,15 +53,17 @@ struct CoreDataCatalog: Sendable {
                 if case .blob(let bytes) = HistoryValue(row, column) { metadata += bytes }
             }
         }
-        let hasModel =
-            try StoreRecorder.isTable(db, "Z_MODELCACHE")
-            && CoreDataTables.columns(of: "Z_MODELCACHE", db).contains("Z_CONTENT")
-        let modelSize =
-            hasModel
-            ? try db.rows("SELECT length(Z_CONTENT) FROM Z_MODELCACHE LIMIT 1") { row in
-                try row.step(db) ? sqlite3_column_int64(row, 0) : 0
-            } : 0
-        return Version(schema: schema, metadata: metadata, modelSize: modelSize, numbers: try numbers(db))
+        return Version(schema: schema, metadata: metadata, modelSize: try modelSize(db), numbers: try numbers(db))
+    }
+
+    /// 0 where the store has no model.
+    private static func modelSize(_ db: Database) throws -> Int64 {
+        guard try StoreRecorder.isTable(db, "Z_MODELCACHE"),
+            try CoreDataTables.columns(of: "Z_MODELCACHE", db).contains("Z_CONTENT")
+        else { return 0 }
+        return try db.rows("SELECT length(Z_CONTENT) FROM Z_MODELCACHE LIMIT 1") { row in
+            try row.step(db) ? sqlite3_column_int64(row, 0) : 0
+        }
     }
 
     private static func numbers(_ db: Database) throws -> [PrimaryKey] {
@@ -86,9 +88,11 @@ struct CoreDataCatalog: Sendable {
         }
     }
 
-    init(_ db: Database, _ version: Version) throws {
+    init(_ db: Database, _ version: Version) throws { try self.init(db, version, CoreDataTables(db)) }
+
+    init(_ db: Database, _ version: Version, _ tables: CoreDataTables) throws {
         self.version = version
-        tables = try CoreDataTables(db)
+        self.tables = tables
         storeID = try CoreDataTables.storeID(db)
         do {
             model = try Self.model(db, version)
@@ -96,13 +100,44 @@ struct CoreDataCatalog: Sendable {
         } catch let problem as ObjectModel.Unreadable {
             (model, modelProblem) = (nil, problem)
         }
+        entities = try Self.entities(db, version, model)
+    }
+
+    /// As far as it can be read: what is damaged beside the history, and which entities have no names, is not asked.
+    init(salvaging db: Database) throws {
+        tables = try CoreDataTables(db)
+        storeID = (try? CoreDataTables.storeID(db)) ?? .none
+        let version =
+            (try? Self.version(db, schema: 0))
+            ?? Version(schema: 0, metadata: [], modelSize: 0, numbers: Self.readableNumbers(db))
+        self.version = version
+        let size = (try? Self.modelSize(db)) ?? 0
+        model = try? Self.model(db, Version(schema: 0, metadata: [], modelSize: size, numbers: []))
+        modelProblem = nil
+        entities = (try? Self.entities(db, version, model)) ?? [:]
+    }
+
+    /// One row by itself for each entity.
+    private static func readableNumbers(_ db: Database) -> [PrimaryKey] {
+        // Core Data gives them from 1 on, and its own from 16001 on.
+        (Array(1...2000) + Array(16_001...16_010)).compactMap { number in
+            try? db.rows("SELECT Z_ENT, Z_NAME, Z_SUPER FROM Z_PRIMARYKEY NOT INDEXED WHERE Z_ENT = ?", number) {
+                row in
+                guard try row.step(db), case .text(let name) = HistoryValue(row, 1) else { return nil }
+                return PrimaryKey(
+                    number: number, name: BinaryText(name), parent: sqlite3_column_int64(row, 2))
+            }
+        }
+    }
+
+    private static func entities(_ db: Database, _ version: Version, _ model: ObjectModel?) throws -> [Int64: Known] {
         let evidence = try model.map { try ModelColumns(db, $0) }
         let names = Dictionary(version.numbers.map { ($0.number, $0.name) }) { first, _ in first }
         var entities: [Int64: Known] = [:]
         for key in version.numbers where entities[key.number] == nil {
-            entities[key.number] = Self.known(key, parent: names[key.parent]?.text, model, evidence)
+            entities[key.number] = known(key, parent: names[key.parent]?.text, model, evidence)
         }
-        self.entities = entities
+        return entities
     }
 
     private static func known(

@@ -44,8 +44,30 @@ public struct CoreDataDescription: Sendable {
     public let transactions: Int64
     /// How many changes the history has.
     public let changes: Int64
+    /// What the history takes of the file, and what is missing in it.
+    public let footprint: CoreDataFootprint
+    /// Whether the store has a history.
+    public let hasHistory: Bool
     /// By number.
     public let entities: [Entity]
+
+    /// Of a store with or without a history.
+    ///
+    /// - Throws: `HistoryError`; with `.notTracked` where Core Data does not write the store.
+    public init(anyStore path: String) throws {
+        let connection = try UntouchedConnection(path: path, timeout: .seconds(5))
+        let result = Result {
+            try connection.read { db -> CoreDataDescription in
+                guard try StoreRecorder.isCoreData(db) else { throw HistoryError.notTracked(path) }
+                let hasHistory = try StoreRecorder.hasCoreDataHistory(db)
+                let version = try CoreDataCatalog.version(db, schema: 0)
+                let tables = hasHistory ? try CoreDataTables(db) : .none
+                return try CoreDataDescription(db, CoreDataCatalog(db, version, tables), hasHistory: hasHistory)
+            }
+        }
+        try connection.close()
+        self = try result.get()
+    }
 
     /// - Throws: `HistoryError`; with `.notTracked` where the store has no Core Data history.
     public init(path: String) throws {
@@ -60,23 +82,29 @@ public struct CoreDataDescription: Sendable {
         self = try reader.read { db, catalog in try CoreDataDescription(db, catalog) }
     }
 
-    private init(_ db: Database, _ catalog: CoreDataCatalog) throws {
-        let bounds = try CoreDataTables.bounds(db)
-        storeID = bounds.store
+    private init(_ db: Database, _ catalog: CoreDataCatalog, hasHistory: Bool = true) throws {
+        self.hasHistory = hasHistory
+        storeID = catalog.storeID
         let metadata = try Self.metadata(db)
         (frameworkVersion, modelVersions) = (metadata.framework, metadata.versions)
         modelProblem = catalog.modelProblem?.message ?? (catalog.model == nil ? "the store has none" : nil)
-        (firstToken, lastToken) = bounds.end > 0 ? (bounds.oldest, bounds.newest) : (nil, nil)
-        func time(_ order: String) throws -> HistoryTimestamp? {
-            try db.rows("SELECT ZTIMESTAMP FROM ATRANSACTION NOT INDEXED ORDER BY Z_PK \(order) LIMIT 1") { row in
-                try row.step(db) ? HistoryTimestamp(secondsSince2001: sqlite3_column_double(row, 0)) : nil
-            }
+        if hasHistory {
+            let bounds = try CoreDataTables.bounds(db)
+            (firstToken, lastToken) = bounds.end > 0 ? (bounds.oldest, bounds.newest) : (nil, nil)
+            (firstTime, lastTime) = (try Self.time(db, "ASC"), try Self.time(db, "DESC"))
+            footprint = try CoreDataFootprint(db, catalog.tables, bounds)
+        } else {
+            (firstToken, lastToken, firstTime, lastTime) = (nil, nil, nil, nil)
+            footprint = .none
         }
-        (firstTime, lastTime) = (try time("ASC"), try time("DESC"))
-        transactions = try db.firstRow("SELECT count(*) FROM ATRANSACTION NOT INDEXED") { sqlite3_column_int64($0, 0) }
-        let counts = try Self.counts(db)
-        changes = counts.values.reduce(0, +)
-        entities = Self.entities(catalog, counts)
+        (transactions, changes) = (footprint.whole.transactions, footprint.whole.changes)
+        entities = Self.entities(catalog, footprint.entities.mapValues(\.changes))
+    }
+
+    private static func time(_ db: Database, _ order: String) throws -> HistoryTimestamp? {
+        try db.rows("SELECT ZTIMESTAMP FROM ATRANSACTION NOT INDEXED ORDER BY Z_PK \(order) LIMIT 1") { row in
+            try row.step(db) ? HistoryTimestamp(secondsSince2001: sqlite3_column_double(row, 0)) : nil
+        }
     }
 
     private static func entities(_ catalog: CoreDataCatalog, _ counts: [Int64: Int64]) -> [Entity] {
@@ -95,18 +123,6 @@ public struct CoreDataDescription: Sendable {
                     changes: counts[number] ?? 0,
                     properties: catalog.model?.orderedProperties(of: known.entity.name) ?? [])
             }
-    }
-
-    /// Counted here: SQLite would sort all changes.
-    private static func counts(_ db: Database) throws -> [Int64: Int64] {
-        try db.rows("SELECT ZENTITY FROM ACHANGE NOT INDEXED") { row in
-            var counts: [Int64: Int64] = [:]
-            while try row.step(db) {
-                let number = sqlite3_column_int64(row, 0)
-                if counts.count < 10_000 || counts[number] != nil { counts[number, default: 0] += 1 }
-            }
-            return counts
-        }
     }
 
     /// Of the property list in `Z_METADATA`, which need not be there.

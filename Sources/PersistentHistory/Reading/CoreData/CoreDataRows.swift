@@ -133,10 +133,12 @@ struct CoreDataRows {
                 if filter.accepts(known.entity, operation) {
                     let objectID = try decoder.objectID(row, known)
                     if filter.accepts(objectID) {
-                        kept.add(1, bytes: bytes)
-                        if let partSize, kept.isLarge(partSize: partSize) { return (nil, seen) }
-                        changes.append(
-                            try decoder.change(row, known, operation, objectID, at: origin.timestamp))
+                        let change = try decoder.change(row, known, operation, objectID, at: origin.timestamp)
+                        if filter.accepts(change) {
+                            kept.add(1, bytes: bytes)
+                            if let partSize, kept.isLarge(partSize: partSize) { return (nil, seen) }
+                            changes.append(change)
+                        }
                     }
                 }
             }
@@ -249,5 +251,7 @@ struct CoreDataRows {
 
 extension HistoryFilter {
     /// Whether a transaction without changes may be wanted: where nothing is asked of its changes.
-    var acceptsEmpty: Bool { entities == nil && operations == nil && objects == nil }
+    var acceptsEmpty: Bool {
+        entities == nil && operations == nil && objects == nil && properties == nil
+    }
 }

@@ -13,6 +13,13 @@ struct CoreDataTables: Sendable, Hashable {
     /// is.
     let index: BinaryText?
 
+    /// Of a store without a history.
+    static let none = CoreDataTables()
+
+    private init() {
+        (stringColumns, transactionColumns, tombstones, hasColumns, index) = ([], [], 0, false, nil)
+    }
+
     init(_ db: Database) throws {
         // Without the numbers of the entities only their names are unknown; without its UUID no token has a store.
         for name in ["ATRANSACTION", "ACHANGE", "Z_METADATA"] where !(try StoreRecorder.isTable(db, name)) {

@@ -31,6 +31,7 @@ extension HistoryReading {
         for part in UnreadChanges.parts(of: transaction) {
             let changes = try source.changes(part).changes.filter { change in
                 filter.accepts(change.entity, change.operation) && filter.accepts(change.objectID)
+                    && filter.accepts(change)
             }
             try body(changes, part.part?.isLast ?? true)
         }

@@ -161,7 +161,7 @@ struct HistoryRows {
                         transactions: transactions, end: start, isLast: false, fingerprint: before.fingerprint)
                 }
                 let change = try decoder.change(rows, entity, operation, at: assembler.timestamp)
-                if filter.accepts(change.objectID) {
+                if filter.accepts(change.objectID), filter.accepts(change) {
                     assembler.append(change, bytes: payload)
                     bytes += payload
                 }
