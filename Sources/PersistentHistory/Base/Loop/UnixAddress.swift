@@ -59,8 +59,9 @@ package enum UnixAddress {
         if timeout > .zero {
             assertMayWait()
             let (seconds, attoseconds) = timeout.components
-            var time = timeval(tv_sec: Int(seconds), tv_usec: Int(attoseconds / 1_000_000_000_000))
-            setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
+            // A timeval, whose members belong to another module for some of the files that see it.
+            var time = (Int(seconds), Int(attoseconds / 1_000_000_000_000))
+            setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &time, socklen_t(MemoryLayout.size(ofValue: time)))
         } else {
             _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
         }

@@ -1,5 +1,6 @@
 internal import CSQLiteHistory
 import GRDB
+import GRDBSQLite
 internal import Glibc
 
 /// Lets a connection begin a write transaction only while no other connection is in a transaction.
