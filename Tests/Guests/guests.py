@@ -312,7 +312,8 @@ CHECK = [
     Case("historyctl clean", clean=NEVER, rows=100_000, meanwhile=cleaning),
     Case("tables are made", entities="*", meanwhile=making_tables),
     Case("track and untrack", meanwhile=tracking),
-    Case("the daemon is killed", rows=100_000, meanwhile=killing),
+    # It may be killed before it has cleaned anything.
+    Case("the daemon is killed", rows=100_000, meanwhile=killing, cleans=False),
 ]
 
 

@@ -109,10 +109,10 @@ extension CleaningPlan {
     /// Deletes what the plan allows, in small steps.
     ///
     /// - Parameters:
-    ///   - timeout: For how long it waits for a moment without other transactions; nil until it should stop.
+    ///   - timeout: For how long it waits for a moment without other transactions.
     ///   - shouldStop: Called between steps.
     func carryOut(
-        on store: ServedStore, reporter: any PipelineReporter, timeout: Duration? = HistoryCleaner.timeout,
+        on store: ServedStore, reporter: any PipelineReporter, timeout: Duration = HistoryCleaner.timeout,
         shouldStop: @Sendable () -> Bool
     ) async throws -> HistoryCleaner.Outcome {
         let outcome = try await HistoryCleaner(path: store.path, rule: store.rule).clean(

@@ -4,8 +4,8 @@ import GRDB
 struct CleaningSteps {
     let path: String
     let queue: DatabaseQueue
-    /// For how long a step may be refused before the cleanup is given up; nil for ever.
-    let timeout: Duration?
+    /// For how long a step may be refused before the cleanup is given up.
+    let timeout: Duration
     let progress: (CleaningProgress) -> Void
     /// Since the last report.
     private var effort = CleaningEffort()
@@ -15,7 +15,7 @@ struct CleaningSteps {
     private var risk = RiskBudget()
 
     init(
-        path: String, queue: DatabaseQueue, timeout: Duration?, progress: @escaping (CleaningProgress) -> Void
+        path: String, queue: DatabaseQueue, timeout: Duration, progress: @escaping (CleaningProgress) -> Void
     ) {
         (self.path, self.queue, self.timeout, self.progress) = (path, queue, timeout, progress)
     }
@@ -66,7 +66,7 @@ struct CleaningSteps {
                 risk.refused(version: version, now: now)
                 effort.refused(for: now - since)
                 if case .locked(let error) = attempt, now - since >= Self.lockTimeout { throw error }
-                if let timeout, now - since >= timeout { throw waits(for: now - since) }
+                if now - since >= timeout { throw waits(for: now - since) }
                 if now - since >= Self.saidAfter, !isSaid {
                     isSaid = true
                     progress(.waits(waits(for: now - since)))

@@ -15,6 +15,9 @@ struct CleaningTurns: Sendable {
     /// Wakes the turns when more may be deleted than before.
     let wakeUp = WakeUp()
 
+    /// For how long a turn waits for a moment without other transactions: a step at risk is possible before.
+    private static let timeout = RiskBudget.patience + .seconds(1)
+
     /// Counts a notification of the store that brought something: one for all its consumers.
     ///
     /// - Parameter position: Where the history ended. Nothing is counted that ends no later than what was
@@ -115,7 +118,7 @@ struct CleaningTurns: Sendable {
             let age = plan.young.map {
                 $0.time.milliseconds + store.keep.milliseconds - store.clock.wall().milliseconds
             }
-            let outcome = try await plan.carryOut(on: store, reporter: reporter, timeout: nil) {
+            let outcome = try await plan.carryOut(on: store, reporter: reporter, timeout: Self.timeout) {
                 [stop] in stop.isSignaled
             }
             // A stop may have left a part, for the next start.

@@ -35,9 +35,9 @@ public struct HistoryCleaner: Sendable {
 
     /// - Parameters:
     ///   - history: What each step must find: the file may have been replaced since the plan was made.
-    ///   - timeout: For how long it waits for a moment without other transactions; nil until it should stop.
+    ///   - timeout: For how long it waits for a moment without other transactions.
     func clean(
-        through limit: Int64, of history: PlannedHistory?, timeout: Duration? = HistoryCleaner.timeout,
+        through limit: Int64, of history: PlannedHistory?, timeout: Duration = HistoryCleaner.timeout,
         progress: @escaping (CleaningProgress) -> Void = { _ in }, shouldStop: @Sendable () -> Bool
     ) async throws -> Outcome {
         let queue = try StoreConnection.open(path, .write, timeout: .zero, work: WorkLimit())
