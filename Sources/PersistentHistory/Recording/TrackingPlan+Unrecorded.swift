@@ -18,6 +18,9 @@ extension TrackingPlan {
     /// rows now, though each was recorded.
     private func takesAName(_ step: Step, _ catalog: EntityCatalog) -> Bool {
         guard let current = step.current, !SQLText.areSame(current.name, step.table.name) else { return false }
+        // One that has its own name back is the same table.
+        let renamedTo = namesBefore[step.table.name]?.renamedTo?.text
+        if renamedTo.map({ SQLText.areSame($0, current.name) }) == true { return false }
         return !catalog.names(like: step.table.name).isEmpty
     }
 

@@ -23,6 +23,8 @@ struct TrackingPlan {
     private(set) var unfit: [BinaryText: HistoryError] = [:]
     /// The names that are wanted from now on.
     private(set) var names = WantedNames()
+    /// Those that the store keeps.
+    private(set) var namesBefore = WantedNames()
     /// Whether they differ from those that the store keeps.
     private var changesNames = false
     /// Whether they are to be saved with what else is done.
@@ -92,7 +94,7 @@ struct TrackingPlan {
             self.catalog = catalog
             let kept = try WantedNames(db)
             let before = kept ?? WantedNames(tracked: followsAll ? [] : Array(catalog.tracked.values))
-            names = before
+            (names, namesBefore) = (before, before)
             for (old, new) in replacing { names.follow(old.text, to: new.text) }
             try plan(wanted, asked)
             changesNames = names != before
