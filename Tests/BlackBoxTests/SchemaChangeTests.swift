@@ -103,11 +103,15 @@ struct SchemaChangeTests {
                 try bench.calls().flatMap(\.params.contexts).count == expected.count
             }
             try await daemon.stop()
+            // What is gone in the end is wanted all the same.
+            log.append(
+                #"error: Store "contacts" is not tracked as configured. The tracked table "thing" is not there. When it is created again, it is tracked again; `historyctl untrack STORE thing` forgets it. entity=thing event=trackingFailed store=contacts"#
+            )
             #expect(daemon.log.filter { $0.contains("event=tracking") } == log)
             // Dropped triggers, two tables that were made again, and one that is gone.
             let notices = daemon.problems(bench).filter { $0.contains("event=changesUnrecorded") }
             #expect(notices.count == 4)
-            #expect(daemon.problems(bench).count == notices.count)
+            #expect(daemon.problems(bench).count == notices.count + 1)
         }
     }
 

@@ -109,6 +109,20 @@ import Testing
         #expect(outcome.unfit.isEmpty)
     }
 
+    @Test("A table that has its own name back is not announced")
+    func renamedBack() throws {
+        let store = try Store("\(Self.table); INSERT INTO t VALUES (1, 'x', 'y')")
+        try Tracking.track(store.path, ["t": nil])
+        for name in ["u", "v", "t"] {
+            let before = try store.keeping()?.first.map { $0.renamedTo?.text ?? $0.name.text }
+            try store.run("ALTER TABLE \(before ?? "") RENAME TO \(name)")
+            let outcome = try Tracking.refresh(store.path)
+            #expect(outcome.updated == [name])
+            #expect(outcome.recreated.isEmpty)
+        }
+        #expect(try store.keeping()?.map(\.renamedTo) == [nil])
+    }
+
     @Test("Whoever has the renamed table untracked does not want the first name either")
     func untrackedAfterItsRename() throws {
         let store = try Store(Self.table)

@@ -14,15 +14,17 @@ struct TrackingPlan {
     /// Entities whose tables are gone.
     private(set) var dropped: [Entity] = []
     /// Entities whose changes may have gone unrecorded until now, besides those of the steps.
-    private var unrecorded: Set<BinaryText> = []
+    private(set) var unrecorded: Set<BinaryText> = []
     /// What is recorded now; nil if that is nothing.
-    private var catalog: EntityCatalog?
+    private(set) var catalog: EntityCatalog?
     /// Why the recording of entities may miss something.
     private(set) var doubts: [BinaryText: [String]] = [:]
     /// Why what was asked for, now or once, is left out.
     private(set) var unfit: [BinaryText: HistoryError] = [:]
     /// The names that are wanted from now on.
     private(set) var names = WantedNames()
+    /// Those that the store keeps.
+    private(set) var namesBefore = WantedNames()
     /// Whether they differ from those that the store keeps.
     private var changesNames = false
     /// Whether they are to be saved with what else is done.
@@ -108,7 +110,7 @@ struct TrackingPlan {
             self.catalog = catalog
             let kept = try WantedNames(db)
             let before = kept ?? WantedNames(tracked: followsAll ? [] : Array(catalog.tracked.values))
-            names = before
+            (names, namesBefore) = (before, before)
             for (old, new) in replacing { names.follow(old.text, to: new.text) }
             try plan(wanted, asked)
             changesNames = names != before
@@ -220,35 +222,6 @@ struct TrackingPlan {
         }
         dropped.sort { $0.name.precedes($1.name) }
         return currents
-    }
-
-    /// The entities whose changes may have gone unrecorded until now: their tables may have been written to since
-    /// the plan was made.
-    func unrecorded(_ db: Database) throws -> Set<BinaryText> {
-        guard let catalog else { return unrecorded }
-        return try steps.reduce(into: unrecorded) { names, step in
-            guard try mayHaveMissedChanges(step, catalog, db) || takesAName(step, catalog) else { return }
-            names.insert(step.table.name)
-            names.formUnion(catalog.names(like: step.table.name))
-            if let current = step.current { names.insert(current.name) }
-        }
-    }
-
-    /// Whether a table has been given the name of another that consumers know: what they know by it are other
-    /// rows now, though each was recorded.
-    private func takesAName(_ step: Step, _ catalog: EntityCatalog) -> Bool {
-        guard let current = step.current, !SQLText.areSame(current.name, step.table.name) else { return false }
-        return !catalog.names(like: step.table.name).isEmpty
-    }
-
-    private func mayHaveMissedChanges(_ step: Step, _ catalog: EntityCatalog, _ db: Database) throws -> Bool {
-        if let current = step.current {
-            return catalog.guards[current.shape]?.mayHaveMissedChanges(of: current, on: step.table) ?? true
-        }
-        // What was tracked once, or has rows already, has changed since consumers knew of it.
-        if !catalog.names(like: step.table.name).isEmpty { return true }
-        return try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM \(SQLText.name(step.table.name)))")
-            ?? false
     }
 
     private func isUpToDate(_ step: Step) throws -> Bool {
