@@ -26,7 +26,7 @@ import Testing
         var mergedEver: Set<Int64> = []
         var toldOfExpiry: [String: Int] = [:]
         /// By their deliveries.
-        var deadLetters: Set<String> = []
+        var deadLetters: [DeadLetter] = []
         var isEnding = false
 
         func isRelevant(_ number: Int64) -> Bool { authors[Int(number) - 1] != "Main" }
@@ -160,7 +160,7 @@ import Testing
         world.machine = ConsumerMachine(
             world.consumer, storeID: Self.store, cursor: world.saved.cursor,
             batchEnd: world.saved.batchEnd, expiry: world.saved.expiry,
-            givenUp: Set(names: world.deadLetters))
+            givenUp: GivenUpCalls(world.deadLetters.map { ($0.delivery, $0.call) }))
         return .proceed
     }
 
@@ -184,10 +184,10 @@ import Testing
                     #expect(world.mergedEver.contains(number), "own \(number): \(seed)")
                 }
                 world.saved.cursor = cursor.position
-            case .dropDeadLetter(let header, _):
-                #expect(world.deadLetters.remove(header.delivery) != nil, "\(header.delivery): \(seed)")
             case .keep(let letter):
-                world.deadLetters.insert(letter.delivery)
+                #expect(
+                    !world.deadLetters.contains { $0.delivery == letter.delivery }, "given up twice: \(seed)")
+                world.deadLetters.append(letter)
                 // The call is given up: the consumer goes on without it.
                 if letter.delivery.contains(">") {
                     world.toldOfExpiry[letter.hook, default: 0] += 1

@@ -79,7 +79,8 @@ import Testing
         #expect(kept.map(\.attempts) == [5])
     }
 
-    @Test func whatIsDeliveredAfterAllIsNoDeadLetter() async throws {
+    /// Also where the position behind it was not saved; else an operator's retry would make it once more.
+    @Test func aCallThatWasGivenUpStaysSo() async throws {
         let fixture = try Fixture()
         try fixture.write("INSERT INTO t VALUES (1, 'a')")
         let stop = OneShotEvent()
@@ -96,8 +97,9 @@ import Testing
         #expect(try fixture.cursor() == 0)
         isMended.withLock { $0 = true }
         _ = try await fixture.runOnce([first])
-        #expect(recorder.calls() == ["1", "1"])
-        #expect(try fixture.state().deadLetters.all().isEmpty)
+        #expect(recorder.calls() == ["1"])
+        #expect(try fixture.state().deadLetters.all().count == 1)
+        #expect(try fixture.cursor() == 1)
     }
 
     @Test func finishSkipsTheDefaultMergeAndMovesTheCursor() async throws {

@@ -8,7 +8,7 @@ extension ConsumerMachine {
     mutating func merge(_ dependencies: Dependencies) -> Next {
         guard let merge = pending else { return .proceed }
         if let hook = merge.next(dependencies.hooks.mergers) {
-            guard let unread = merge.unread(for: hook) else { return call(hook) }
+            guard let unread = merge.unread(for: hook) else { return call(hook, dependencies) }
             waitsFor = .changes(unread.part, for: hook)
             return .read(unread)
         }
@@ -19,12 +19,17 @@ extension ConsumerMachine {
 
     /// - Parameter changes: What was read for the call, and which part it is.
     mutating func call(
-        _ hook: Hook, with changes: [HistoryChange]? = nil, _ values: RowValues? = nil, _ part: CallPart? = nil
+        _ hook: Hook, _ dependencies: Dependencies, with changes: [HistoryChange]? = nil,
+        _ values: RowValues? = nil, _ part: CallPart? = nil
     ) -> Next {
         guard let merge = pending else { return .proceed }
         let call = merge.call(
             hook, store: consumer.store, consumer: consumer.author, contexts: consumer.descriptions,
             changes: changes, part: part, values: values)
+        if givenUp.contains(call.header, call.parameters) {
+            pending?.skip(hook, part)
+            return self.merge(dependencies)
+        }
         waitsFor = .merger(hook, call)
         return .merge(hook, call)
     }
@@ -37,7 +42,6 @@ extension ConsumerMachine {
         switch result {
         case .success(let answer):
             pending?.answer(hook, answer, to: call.part)
-            succeeded(call.header, call.parameters)
             hookSucceeded(hook.name, at: last)
             if let last = call.transactions.last {
                 var deliveries = Deliveries(last)
@@ -131,12 +135,6 @@ extension ConsumerMachine {
         failing = nil
     }
 
-    /// What an earlier run gave up before it was interrupted has been delivered after all.
-    mutating func succeeded(_ header: HookCallHeader, _ call: @autoclosure () -> [UInt8]) {
-        guard !givenUp.isEmpty, givenUp.remove(BinaryText(header.delivery)) != nil else { return }
-        effects.append(.dropDeadLetter(header, call: call()))
-    }
-
     /// Reports it, where the hook had failed.
     mutating func hookSucceeded(_ hook: String, at token: HistoryToken) {
         guard let failing, failing.hook == hook else { return }
@@ -163,6 +161,10 @@ extension ConsumerMachine {
             return .proceed
         }
         let call = ExpiredCall(expiry, hook: hook, store: consumer.store, consumer: consumer.author)
+        if givenUp.contains(call.header, call.parameters) {
+            notifiedOfExpiry.insert(hook.name)
+            return sendExpiry(expiry, dependencies)
+        }
         waitsFor = .expiry(hook, call)
         return .sendExpiry(hook, call)
     }
@@ -192,7 +194,6 @@ extension ConsumerMachine {
             }
         } else {
             hookSucceeded(hook.name, at: expiry.after)
-            succeeded(call.header, call.parameters)
         }
         notifiedOfExpiry.insert(hook.name)
         return sendExpiry(expiry, dependencies)

@@ -18,7 +18,7 @@ extension ConsumerMachine {
         let plan = DeliveryPlan(
             unseen, hooks: dependencies.hooks.observers, routes: dependencies.hooks.routes,
             store: consumer.store,
-            consumer: consumer.author, done: done, values: batch.values)
+            consumer: consumer.author, done: done, givenUp: givenUp, values: batch.values)
         // No hook has run, and none needs to. (Feeds get what lies behind the cursor: it is saved before, since
         // what they acknowledge must not be ahead of it after a crash.)
         let isMerged =
@@ -70,10 +70,7 @@ extension ConsumerMachine {
     }
 
     mutating func take(_ outcome: ObserverOutcome, _ dependencies: Dependencies) -> Next {
-        guard let run = observing?.run else { return .proceed }
-        if !givenUp.isEmpty {
-            run.calls.prefix(outcome.succeeded).forEach { succeeded($0.header, $0.parameters) }
-        }
+        guard observing?.run != nil else { return .proceed }
         return observing?.take(outcome, at: dependencies.now) == true
             ? observe(dependencies) : observersEnded(dependencies)
     }

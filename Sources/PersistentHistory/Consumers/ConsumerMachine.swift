@@ -35,8 +35,6 @@ struct ConsumerMachine: Sendable {
         /// It had caught up until now, and cannot continue.
         case saveCaughtUpUntilNow
         case keep(DeadLetter)
-        /// A call that an earlier run gave up was made again, and has succeeded.
-        case dropDeadLetter(HookCallHeader, call: [UInt8])
         case removeExpiry
         case report(PipelineEvent)
     }
@@ -102,8 +100,8 @@ struct ConsumerMachine: Sendable {
     /// What follows the pending merge.
     var afterMerge = AfterMerge.proceed
     var failing: (hook: String, attempts: Int)?
-    /// Deliveries behind the cursor that an earlier run gave up: they are made again.
-    var givenUp: Set<BinaryText>
+    /// Calls behind the cursor that an earlier session gave up.
+    let givenUp: GivenUpCalls
     /// Whether it had everything before this pass.
     var wasCaughtUp = false
     var effects: [Effect] = []
@@ -127,7 +125,7 @@ struct ConsumerMachine: Sendable {
 
     init(
         _ consumer: Consumer, storeID: StoreID, cursor: Int64, batchEnd: Int64 = 0, expiry: Expiry? = nil,
-        givenUp: Set<BinaryText> = []
+        givenUp: GivenUpCalls = GivenUpCalls()
     ) {
         self.consumer = consumer
         self.storeID = storeID
@@ -169,7 +167,7 @@ struct ConsumerMachine: Sendable {
         case .read(let changes, let values):
             guard case .changes(let part, let merger) = waitsFor.take() else { return .proceed }
             guard let merger else { return observe(with: changes, values, dependencies) }
-            return call(merger, with: changes, values, part)
+            return call(merger, dependencies, with: changes, values, part)
         case .observed(let outcome): return take(outcome, dependencies)
         case .merged(let result):
             guard case .merger(let hook, let call) = waitsFor.take() else { return .proceed }

@@ -39,10 +39,6 @@ extension ConsumerRunner {
             case .saveUnmerged(let ranges): try state.feeds.saveUnmerged(ranges, of: author)
             case .saveCaughtUpUntilNow: try state.cursors.saveCaughtUpUntilNow(author)
             case .keep(let letter): try state.deadLetters.keep(letter)
-            case .dropDeadLetter(let header, let call):
-                if try state.deadLetters.drop(header.delivery, call: call) {
-                    store.reporter.report(.deadLettersFound(try state.deadLetters.counts()))
-                }
             case .removeExpiry: try state.cursors.removeExpiry(of: author)
             case .report(let event): store.reporter.report(event)
             }

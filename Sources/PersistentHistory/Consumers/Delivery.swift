@@ -114,13 +114,13 @@ struct DeliveryPlan: Sendable {
     ///   - values: The rows of the objects, where a hook wants them.
     init(
         _ transactions: some Collection<HistoryTransaction>, hooks: [Hook], routes: [HookRoute]? = nil,
-        store: String, consumer: String, done: Set<BinaryText> = [],
+        store: String, consumer: String, done: Set<BinaryText> = [], givenUp: GivenUpCalls = GivenUpCalls(),
         maximumObjects: Int = ObserverCall.maximumObjects, values: RowValues? = nil
     ) {
         guard !hooks.isEmpty else { return }
         let routes = routes ?? hooks.map { HookRoute(store: store, consumer: consumer, hook: $0) }
         for transaction in transactions {
-            if transaction.outline != nil { addOutlined(transaction, hooks, routes, done) }
+            if transaction.outline != nil { addOutlined(transaction, hooks, routes, done, givenUp) }
             ChangeGroup.forEach(in: transaction) { index, group in
                 for place in hooks.indices {
                     let hook = hooks[place]
@@ -132,7 +132,9 @@ struct DeliveryPlan: Sendable {
                         let call = ObserverCall(
                             routes[place], transaction, group: index, changes: changes, part: part,
                             values: CallValues(values, hook.wantedValues?.maximumBytes))
-                        if done.isEmpty || !done.contains(call.header.delivery) { add(call, to: hook) }
+                        if !done.isEmpty, done.contains(call.header.delivery) { return }
+                        if givenUp.contains(call.header, call.parameters) { return }
+                        add(call, to: hook)
                     }
                 }
             }
@@ -141,7 +143,8 @@ struct DeliveryPlan: Sendable {
 
     /// The same for a large transaction: one call at a time, whose changes are read when it is made.
     private mutating func addOutlined(
-        _ transaction: HistoryTransaction, _ hooks: [Hook], _ routes: [HookRoute], _ done: Set<BinaryText>
+        _ transaction: HistoryTransaction, _ hooks: [Hook], _ routes: [HookRoute], _ done: Set<BinaryText>,
+        _ givenUp: GivenUpCalls
     ) {
         guard let outline = transaction.outline else { return }
         for (index, group) in outline.groups.enumerated() {
@@ -153,6 +156,7 @@ struct DeliveryPlan: Sendable {
                     if done.contains(header.delivery) { continue }
                     let call = ObserverCall(
                         header: header, transaction: transaction, changes: [], part: unread.part)
+                    if givenUp.contains(header, call.parameters) { continue }
                     runs.append(
                         Run(
                             endpoint: hook.endpoint, loopEndpoint: hook.loopEndpoint, calls: [call],

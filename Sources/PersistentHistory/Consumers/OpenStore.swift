@@ -33,8 +33,8 @@ struct OpenStore: Sendable {
         /// Where the batch ended that an earlier run may not have finished.
         let batchEnd: Int64
         let expiry: Expiry?
-        /// Deliveries behind the cursor that became dead letters.
-        let givenUp: Set<BinaryText>
+        /// Calls behind the cursor that became dead letters.
+        let givenUp: GivenUpCalls
     }
 
     /// How many seconds an opening waits for a lock: where writers are never still, a store is seldom free for
@@ -167,7 +167,7 @@ struct OpenStore: Sendable {
             batchEnd: try state.cursors.batchEnd(of: consumer.author),
             expiry: try state.cursors.expiry(of: consumer.author, store: source.storeID),
             givenUp: deadLetters[consumer.author] == nil
-                ? [] : try state.deadLetters.deliveries(of: consumer.author, after: cursor))
+                ? GivenUpCalls() : try state.deadLetters.calls(of: consumer.author, after: cursor))
     }
 
     /// Where a consumer continues if its position no longer exists.

@@ -67,29 +67,17 @@ struct DeadLetterStore: Sendable {
         }
     }
 
-    /// The deliveries of a consumer's letters of what lies after a position: it is delivered again.
-    func deliveries(of consumer: String, after position: Int64) throws -> Set<BinaryText> {
+    /// The calls in a consumer's letters of what lies after a position.
+    func calls(of consumer: String, after position: Int64) throws -> GivenUpCalls {
         try connection.access { db in
             let rows = try Row.fetchAll(
                 try db.cachedStatement(
                     sql: """
-                        SELECT delivery FROM dead_letter
+                        SELECT delivery, call FROM dead_letter
                         WHERE consumer = ? AND CAST(substr(delivery, instr(delivery, ':') + 1) AS INTEGER) > ?
                         """), arguments: [consumer, position])
-            return Set(names: try rows.map { try $0.text("delivery") })
-        }
-    }
-
-    /// Drops the letter of a call that was delivered after all.
-    ///
-    /// - Parameter call: Its parameters: in a store that was set back, another call may have the same delivery's name.
-    /// - Returns: False if there is none.
-    func drop(_ delivery: String, call: [UInt8]) throws -> Bool {
-        try connection.access { db in
-            try db.execute(
-                sql: "DELETE FROM dead_letter WHERE delivery = ? AND call = ?",
-                arguments: [delivery, String(decoding: call, as: UTF8.self)])
-            return db.changesCount > 0
+            return GivenUpCalls(
+                try rows.map { (try $0.text("delivery"), try $0.text("call", atMost: .max)) })
         }
     }
 
