@@ -58,7 +58,9 @@ final class UntouchedConnection: Sendable {
         try HistoryError.translating(path) {
             try state.withLock { state in
                 state.isEnded = true
-                try state.opened.take()?.queue.end()
+                if let opened = state.opened.take() {
+                    try Self.end(opened.queue, opened.access, of: opened.file)
+                }
             }
         }
     }
@@ -113,7 +115,7 @@ final class UntouchedConnection: Sendable {
         if let opened = state.opened {
             if !opened.files.isOutdated(by: StoreFiles(of: opened.file), opened.access) { return opened }
             state.opened = nil
-            try opened.queue.end()
+            try Self.end(opened.queue, opened.access, of: opened.file)
         }
         if state.isEnded { throw HistoryError(.storeNotOpen, "The store \"\(path)\" is closed.") }
         let file = try StorePath.resolve(path)
@@ -128,9 +130,10 @@ final class UntouchedConnection: Sendable {
 
     /// Reads what the file of a store says by itself, without its `-wal` and its journal.
     static func peek<T>(_ path: String, _ body: (Database) throws -> T) throws -> T {
-        let queue = try connect(try StorePath.resolve(path), .immutable, .zero, WorkLimit())
+        let file = try StorePath.resolve(path)
+        let queue = try connect(file, .immutable, .zero, WorkLimit())
         let result = Result { try queue.unsafeRead(body) }
-        try queue.end()
+        try end(queue, .immutable, of: file)
         return try result.get()
     }
 
@@ -152,6 +155,22 @@ final class UntouchedConnection: Sendable {
         let how = access == .immutable ? "&immutable=1" : access == .shared ? "&readonly_shm=1" : ""
         let uri = PlainFile.uri(file, vfs: String(cString: vfs)) + how
         return try DatabaseQueue(path: uri, configuration: configuration)
+    }
+
+    /// Connections without locks that have to stay open, by their files.
+    private static let waiting = Locked<[FileID: [DatabaseQueue]]>([:])
+
+    /// Closes a connection. Where another one of this process has come to have locks, to close one that has none would drop
+    /// these: it stays open until they are gone.
+    private static func end(_ queue: DatabaseQueue, _ access: UntouchedAccess, of path: String) throws {
+        guard let file = FileID(of: path) else { return try queue.end() }
+        if access == .shared {
+            try queue.end()
+        } else {
+            waiting.withLock { $0[file, default: []].append(queue) }
+        }
+        guard waiting.withLock({ $0[file] != nil }), OpenFiles.hasProcessLock(on: file) != true else { return }
+        for queue in waiting.withLock({ $0.removeValue(forKey: file) }) ?? [] { try queue.end() }
     }
 
     private static func setTimeout(_ db: Database, _ timeout: Duration) throws {

@@ -3,20 +3,45 @@ internal import Glibc
 /// The files that this process has open, and the locks that it has on them: proc_pid_fd(5), proc_pid_fdinfo(5).
 ///
 /// It takes a moment for each open file, so it is asked where something seems to be wrong.
-enum OpenFiles {
+package enum OpenFiles {
     /// Whether one of the open files is as asked; nil without `/proc`.
     static func contains(where isWanted: (_ descriptor: Int32, _ status: stat) -> Bool) -> Bool? {
         guard let folder = opendir("/proc/self/fd") else { return nil }
         defer { closedir(folder) }
         while let entry = readdir(folder) {
-            let name = withUnsafePointer(to: &entry.pointee.d_name) {
-                $0.withMemoryRebound(to: CChar.self, capacity: Int(NAME_MAX) + 1) { String(cString: $0) }
-            }
             var status = stat()
-            guard let descriptor = Int32(name), fstat(descriptor, &status) == 0 else { continue }
+            guard let descriptor = Int32(name(of: entry)), fstat(descriptor, &status) == 0 else { continue }
             if isWanted(descriptor, status) { return true }
         }
         return false
+    }
+
+    /// The files that a process has open to write, each as its device and inode; none if it is not shown.
+    package static func written(by process: Int32) -> Set<[UInt64]> {
+        guard let folder = opendir("/proc/\(process)/fd") else { return [] }
+        defer { closedir(folder) }
+        var files: Set<[UInt64]> = []
+        while let entry = readdir(folder) {
+            let name = Self.name(of: entry)
+            guard let file = FileID(of: "/proc/\(process)/fd/\(name)"),
+                let info = (try? AtomicFile.read("/proc/\(process)/fdinfo/\(name)")) ?? nil,
+                let flags = info.split(separator: UInt8(ascii: "\n")).first(where: {
+                    $0.starts(with: "flags:".utf8)
+                }),
+                let number = Int32(
+                    String(decoding: flags.dropFirst(6), as: UTF8.self).drop { $0 == "\t" }, radix: 8),
+                number & O_ACCMODE != O_RDONLY
+            else { continue }
+            files.insert([file.device, file.inode])
+        }
+        return files
+    }
+
+    /// The name of an entry of a folder.
+    static func name(of entry: UnsafeMutablePointer<dirent>) -> String {
+        withUnsafePointer(to: &entry.pointee.d_name) {
+            $0.withMemoryRebound(to: CChar.self, capacity: Int(NAME_MAX) + 1) { String(cString: $0) }
+        }
     }
 
     /// Whether this process has a lock on a file that ends when it closes any descriptor of it (fcntl(2)): all of SQLite's

@@ -59,31 +59,46 @@ extension WriterProbe {
     ///
     /// - Throws: `HistoryError` with `.storeServedElsewhere`; this process then has no lease.
     func take(_ lease: StoreLease, path: String) throws(HistoryError) {
-        let other = withStore { descriptor -> StoreLease? in
+        let other = withStore { descriptor -> LeaseHolder? in
             guard FileLock.set(descriptor, F_RDLCK, lease.offset..<lease.offset + 1) else { return nil }
             // First taken, then looked for others: of two that come at once, at least one sees the other.
-            for range in lease.others {
-                guard let other = Self.lease(descriptor, in: range) else { continue }
-                _ = FileLock.set(descriptor, F_UNLCK, lease.offset..<lease.offset + 1)
-                return other
-            }
-            return nil
+            guard let other = Self.holder(of: descriptor, besides: lease) else { return nil }
+            _ = FileLock.set(descriptor, F_UNLCK, lease.offset..<lease.offset + 1)
+            return other
         }
         guard let other else { return }
         throw HistoryError(
             .storeServedElsewhere,
-            "The store \"\(path)\" is already served by process \(other.process), with another state folder.",
+            "The store \"\(path)\" is already served by \(other), with another state folder.",
             hint: "Stop that daemon or tracker, or let both use the same state folder.")
+    }
+
+    /// More leases than that are no daemons': the first ones are believed.
+    private static let mostLeases = 64
+
+    /// Who has a lease with another state. A lock by who may only read the store, and does not serve it, is none.
+    private static func holder(of descriptor: Int32, besides lease: StoreLease) -> LeaseHolder? {
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { return nil }
+        var seen = 0
+        for range in lease.others {
+            var rest = range
+            while !rest.isEmpty, let offset = FileLock.other(descriptor, in: rest),
+                let other = StoreLease(offset: max(offset, rest.lowerBound))
+            {
+                seen += 1
+                let holder = LeaseHolder(process: other.process, file: FileID(status))
+                if holder.isPlausible || seen > mostLeases { return holder }
+                rest = max(offset, rest.lowerBound) + 1..<rest.upperBound
+            }
+        }
+        return nil
     }
 
     func end(_ lease: StoreLease) {
         withStore { descriptor in
             _ = FileLock.set(descriptor, F_UNLCK, lease.offset..<lease.offset + 1)
         }
-    }
-
-    private static func lease(_ descriptor: Int32, in bytes: Range<Int64>) -> StoreLease? {
-        FileLock.other(descriptor, in: bytes).flatMap { StoreLease(offset: $0) }
     }
 }
 

@@ -28,6 +28,8 @@ internal import Glibc
 /// A probe is for one file. When the store is replaced, close the connections, then the probe, and make new ones.
 package final class WriterProbe: Sendable {
     private struct Descriptors: Sendable {
+        /// The store's file, without links: SQLite's others are beside it.
+        var path: String
         var store: Int32
         var shm: Int32?
         /// Of `-shm` files that were deleted, perhaps still used by a connection of ours.
@@ -37,8 +39,6 @@ package final class WriterProbe: Sendable {
         var all: [Int32] { [store] + (shm.map { [$0] } ?? []) + retired }
     }
 
-    private let path: String
-    private let shmPath: String
     private let descriptors: Locked<Descriptors>
 
     /// - Parameter storePath: may be, or lead through, a symbolic link.
@@ -48,15 +48,25 @@ package final class WriterProbe: Sendable {
         guard let real = StorePath.withoutLinks(storePath) else {
             throw .failed(to: "find '\(storePath)'", errno)
         }
-        path = real
-        shmPath = path + "-shm"
-        let store = try Self.open(path)
-        guard let store else { throw .failed(to: "open '\(storePath)'", ENOENT) }
-        descriptors = Locked(Descriptors(store: store))
+        guard let store = try Self.open(real) else { throw .failed(to: "open '\(storePath)'", ENOENT) }
+        descriptors = Locked(Descriptors(path: real, store: store))
     }
 
     deinit {
         assert(descriptors.withLock(\.isClosed), "A writer probe of '\(path)' was not closed.")
+    }
+
+    private var path: String { descriptors.withLock(\.path) }
+
+    /// The store's file has another name: its `-shm` is beside that.
+    func follow(_ storePath: String) {
+        guard let real = StorePath.withoutLinks(storePath) else { return }
+        descriptors.withLock { descriptors in
+            guard !real.hasSameBytes(as: descriptors.path) else { return }
+            descriptors.path = real
+            if let shm = descriptors.shm { descriptors.retired.append(shm) }
+            descriptors.shm = nil
+        }
     }
 
     /// A writer that holds a lock.
@@ -78,10 +88,15 @@ package final class WriterProbe: Sendable {
     package func writer() throws(ObserverError) -> Writer? {
         try descriptors.withLock { descriptors throws(ObserverError) in
             guard !descriptors.isClosed else {
-                throw ObserverError(.ended, "The writer probe of '\(path)' is closed.")
+                throw ObserverError(.ended, "The writer probe of '\(descriptors.path)' is closed.")
             }
-            if let shm = try currentShm(&descriptors), try isLocked(shm, SQLiteLocks.walWrite) { return .ofLog }
-            return try isLocked(descriptors.store, SQLiteLocks.rollbackWrite) ? .ofJournal : nil
+            if let shm = try currentShm(&descriptors),
+                try Self.conflict(shm, with: F_RDLCK, SQLiteLocks.walWrite) != nil
+            {
+                return .ofLog
+            }
+            let lock = try Self.conflict(descriptors.store, with: F_RDLCK, SQLiteLocks.rollbackWrite)
+            return lock == nil ? nil : .ofJournal
         }
     }
 
@@ -91,26 +106,26 @@ package final class WriterProbe: Sendable {
     func isIndexUsed() throws(ObserverError) -> Bool {
         try descriptors.withLock { descriptors throws(ObserverError) in
             guard let shm = try currentShm(&descriptors) else { return false }
-            return try conflict(shm, with: F_WRLCK, SQLiteLocks.wholeFile) != nil
+            return try Self.conflict(shm, with: F_WRLCK, SQLiteLocks.wholeFile) != nil
         }
     }
 
     /// Ends the probe. All connections of this process to the store must be closed before.
     ///
-    /// - Throws: `ObserverError` with `locksHeld` if this process is seen to hold a lock on the store; nothing is
-    ///   closed then, and it may be called again. The absence of this error proves nothing: a lock hides behind
-    ///   another process's lock of the same bytes, and an idle connection to a rollback-journal store holds none.
+    /// - Throws: `ObserverError` with `locksHeld` if this process holds a lock on the store; nothing is
+    ///   closed then, and it may be called again. The absence of this error proves nothing: an idle connection to a
+    ///   rollback-journal store holds none.
     package func close() throws(ObserverError) {
         try descriptors.withLock { descriptors throws(ObserverError) in
             guard !descriptors.isClosed else { return }
-            for descriptor in descriptors.all where try hasOwnLock(descriptor) {
+            for descriptor in descriptors.all where try Self.hasOwnLock(descriptor) {
                 throw ObserverError(
                     .locksHeld,
-                    "Cannot close the writer probe of '\(path)': this process has locks on the store.",
+                    "Cannot close the writer probe of '\(descriptors.path)': this process has locks on the store.",
                     hint: "Close the connections to it first.")
             }
             for descriptor in descriptors.all { Glibc.close(descriptor) }
-            descriptors = Descriptors(store: -1, isClosed: true)
+            descriptors = Descriptors(path: descriptors.path, store: -1, isClosed: true)
         }
     }
 
@@ -139,13 +154,15 @@ package final class WriterProbe: Sendable {
     private func currentShm(_ descriptors: inout Descriptors) throws(ObserverError) -> Int32? {
         if let shm = descriptors.shm {
             var status = stat()
-            guard fstat(shm, &status) == 0 else { throw .failed(to: "examine '\(shmPath)'", errno) }
+            guard fstat(shm, &status) == 0 else {
+                throw .failed(to: "examine '\(descriptors.path)-shm'", errno)
+            }
             if status.st_nlink > 0 { return shm }
             descriptors.retired.append(shm)
             descriptors.shm = nil
             try closeRetired(&descriptors)
         }
-        descriptors.shm = try Self.open(shmPath)
+        descriptors.shm = try Self.open(descriptors.path + "-shm")
         return descriptors.shm
     }
 
@@ -154,7 +171,7 @@ package final class WriterProbe: Sendable {
     private func closeRetired(_ descriptors: inout Descriptors) throws(ObserverError) {
         var kept: [Int32] = []
         for descriptor in descriptors.retired {
-            if try conflict(descriptor, with: F_WRLCK, SQLiteLocks.wholeFile) == nil {
+            if try Self.conflict(descriptor, with: F_WRLCK, SQLiteLocks.wholeFile) == nil {
                 Glibc.close(descriptor)
             } else {
                 kept.append(descriptor)
@@ -173,37 +190,30 @@ private enum SQLiteLocks {
     /// PENDING, RESERVED and SHARED, in the store.
     static let rollbackWrite: Range<Int64> = 0x4000_0000..<0x4000_0200
     static let wholeFile: Range<Int64> = 0..<Int64.max
+    /// All but leases and migrations, which are locks of open file descriptions.
+    static let ofSQLite: Range<Int64> = 0..<StoreLease.start - 1
 }
 
 extension WriterProbe {
-    private func isLocked(_ descriptor: Int32, _ bytes: Range<Int64>) throws(ObserverError) -> Bool {
-        try conflict(descriptor, with: F_RDLCK, bytes) != nil
-    }
-
-    /// The kernel tells of one lock at a time: ours may lie before or behind it. Where there are more than anybody needs,
-    /// ours may be among them.
-    private func hasOwnLock(_ descriptor: Int32) throws(ObserverError) -> Bool {
-        var rest = [SQLiteLocks.wholeFile]
-        for _ in 0..<100 {
-            guard let bytes = rest.popLast() else { return false }
-            guard let lock = try conflict(descriptor, with: F_WRLCK, bytes) else { continue }
-            if lock.l_pid == getpid() { return true }
-            let begin = Int64(lock.l_start)
-            let end = lock.l_len == 0 ? bytes.upperBound : begin + Int64(lock.l_len)
-            if bytes.lowerBound < begin { rest.append(bytes.lowerBound..<begin) }
-            if end < bytes.upperBound { rest.append(end..<bytes.upperBound) }
-        }
-        return true
+    /// The kernel tells of one lock at a time, behind which others of the same bytes hide: each connection to a store in WAL
+    /// mode has one on byte 128 of its `-shm`. So where there is any, the process's own ones are listed.
+    private static func hasOwnLock(_ descriptor: Int32) throws(ObserverError) -> Bool {
+        guard let lock = try conflict(descriptor, with: F_WRLCK, SQLiteLocks.ofSQLite) else { return false }
+        if lock.l_pid == getpid() { return true }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { return true }
+        // Without /proc, ours may be among them.
+        return OpenFiles.hasProcessLock(on: FileID(status)) ?? true
     }
 
     /// A lock that a lock of `type` would conflict with.
-    private func conflict(
+    private static func conflict(
         _ descriptor: Int32, with type: Int32, _ bytes: Range<Int64>
     ) throws(ObserverError) -> flock? {
         do throws(SystemError) {
             return try FileLock.conflict(descriptor, with: type, in: bytes)
         } catch {
-            throw .failed(to: "ask for the locks of '\(path)'", error.number)
+            throw .failed(to: "ask for the locks of a store", error.number)
         }
     }
 
@@ -234,7 +244,10 @@ final class WriterProbes: Sendable {
     ///
     /// - Throws: `ObserverError`, as `WriterProbe` does.
     func take(_ path: String) throws(ObserverError) -> WriterProbe {
-        if let file = FileID(of: path), let probe = idle.withLock({ $0[file]?.popLast() }) { return probe }
+        if let file = FileID(of: path), let probe = idle.withLock({ $0[file]?.popLast() }) {
+            probe.follow(path)
+            return probe
+        }
         return try WriterProbe(storePath: path)
     }
 
