@@ -8,6 +8,7 @@ import Testing
     /// Blocks a thread until it is opened.
     private final class Gate: Sendable {
         private let ends: [Int32]
+        private let isOpen = Locked(false)
 
         init() {
             var ends: [Int32] = [-1, -1]
@@ -20,7 +21,14 @@ import Testing
             while read(ends[0], &byte, 1) < 0 {}
         }
 
-        func open() { close(ends[1]) }
+        /// Once: the number may be another file's afterwards.
+        func open() {
+            let wasOpen = isOpen.withLock { isOpen in
+                defer { isOpen = true }
+                return isOpen
+            }
+            if !wasOpen { close(ends[1]) }
+        }
     }
 
     /// Far more than there are processors.
@@ -43,6 +51,64 @@ import Testing
         }
         // A thread that has just called this one may not wait for work yet.
         #expect(threads.measures.threads < Self.many / 2)
+    }
+
+    /// The system refuses threads for a while.
+    private final class Refusal: Sendable {
+        private let isOn = Locked(false)
+        func set(_ isOn: Bool) { self.isOn.withLock { $0 = isOn } }
+        func makeThread(_ body: @escaping @Sendable () -> Void) -> Int32 {
+            isOn.withLock(\.self) ? EAGAIN : startThread(body)
+        }
+    }
+
+    @Test(arguments: 0..<20)
+    func whereThreadsAreRefusedAnIdleOneDoesTheWork(round: Int) async {
+        let refusal = Refusal()
+        let gate = Gate()
+        // A thread becomes idle just after another one was refused.
+        let threads = BlockingThreads { body in
+            if refusal.makeThread({}) == 0 { return startThread(body) }
+            gate.open()
+            usleep(2000)
+            return EAGAIN
+        }
+        await withCheckedContinuation { begun in
+            threads.run {
+                begun.resume()
+                gate.pass()
+            }
+        }
+        refusal.set(true)
+        await withCheckedContinuation { done in threads.run { done.resume() } }
+        #expect(threads.measures.threads == 1 && threads.measures.waiting == 0)
+        #expect(threads.measures.lackTime == .zero)
+    }
+
+    /// All of it, although what is started first does not come back.
+    @Test func whatWaitedForThreadsIsDoneWhenThereAreSome() async {
+        let refusal = Refusal()
+        let threads = BlockingThreads { refusal.makeThread($0) }
+        let gate = Gate()
+        refusal.set(true)
+        await withTaskGroup { group in
+            for number in 0..<Self.many {
+                group.addTask {
+                    await withCheckedContinuation { done in
+                        threads.run {
+                            if number % 2 == 0 { gate.pass() }
+                            done.resume()
+                        }
+                    }
+                }
+            }
+            while threads.measures.waiting < Self.many { await Task.yield() }
+            #expect(threads.measures.lackTime > .zero)
+            refusal.set(false)
+            for _ in 0..<Self.many / 2 { await group.next() }
+            gate.open()
+        }
+        #expect(threads.measures.waiting == 0)
     }
 
     @Test func aJobThatNeitherEndsNorComputesStandsStill() async throws {
@@ -133,6 +199,20 @@ import Testing
         let (count, longest) = loop.stalls
         #expect(count > before)
         #expect(longest >= .milliseconds(60))
+    }
+
+    /// On a host with other machines, all processors stand still now and then.
+    @Test func aStallIsOfTheJobThatWaitedOrComputed() {
+        let long = LoopStall.limit + .milliseconds(1)
+        #expect(!ThreadUse(computed: .milliseconds(1), waits: 0).isOfJob)
+        #expect(ThreadUse(computed: .milliseconds(1), waits: 1).isOfJob)
+        #expect(ThreadUse(computed: long, waits: 0).isOfJob)
+        let before = ThreadUse.now
+        usleep(1000)
+        #expect((ThreadUse.now - before).waits > 0)
+        let start = ThreadUse.now
+        while (ThreadUse.now - start).computed <= LoopStall.limit {}
+        #expect((ThreadUse.now - start).isOfJob)
     }
 
     @Test func aStallSaysWhereItWas() throws {

@@ -11,24 +11,35 @@ package final class BlockingThreads: Sendable {
 
     package typealias Work = @Sendable () -> Void
 
-    private struct State {
+    fileprivate struct State {
         /// The last one to become idle comes first: its stack and its processor's caches are warm.
         var idle: [IdleThread] = []
         /// What no thread could be made for.
         var waiting: Deque<Work> = []
         var count = 0
         var retry: LoopTimer?
+        /// Since when work waits.
+        var lackingSince: ContinuousClock.Instant?
     }
 
     /// How long a thread waits for more work before it ends.
     private static let idleTime: Duration = .seconds(5)
     /// How long to wait before another thread is asked for, where the system has refused one.
-    private static let retryInterval: Duration = .milliseconds(100)
+    fileprivate static let retryInterval: Duration = .milliseconds(100)
 
     private let state = Locked(State())
+    private let makeThread: @Sendable (@escaping @Sendable () -> Void) -> Int32
 
-    /// How many threads there are, and how much work waits because the system refuses another thread.
-    package var measures: (threads: Int, waiting: Int) { state.withLock { ($0.count, $0.waiting.count) } }
+    /// - Parameter makeThread: Starts a thread; 0, or an errno.
+    init(makeThread: @escaping @Sendable (@escaping @Sendable () -> Void) -> Int32 = { startThread($0) }) {
+        self.makeThread = makeThread
+    }
+
+    /// How many threads there are, how much work waits because the system refuses another thread, and for how long some
+    /// does.
+    package var measures: (threads: Int, waiting: Int, lackTime: Duration) {
+        state.withLock { ($0.count, $0.waiting.count, $0.lackingSince.map { .now - $0 } ?? .zero) }
+    }
 
     /// Does work on a thread of its own.
     package func run(_ work: @escaping Work) {
@@ -56,24 +67,38 @@ package final class BlockingThreads: Sendable {
     }
 
     private func start(_ work: @escaping Work) {
-        if startThread({ self.work(first: work) }) == 0 { return }
-        state.withLock { state in
-            state.count -= 1
+        if tryToStart(work) { return }
+        let idle = state.withLock { state -> IdleThread? in
+            // One may have become idle since, and looks at what waits no more.
+            if let idle = state.idle.popLast() { return idle }
             state.waiting.append(work)
-            guard state.retry == nil else { return }
-            // Those that there are may hang.
-            state.retry = try? HistoryLoop.shared().schedule(after: Self.retryInterval) { self.tryAgain() }
+            state.lackingSince = state.lackingSince ?? .now
+            state.scheduleRetry(self)
+            return nil
         }
+        idle?.hand(work)
     }
 
-    private func tryAgain() {
-        let work = state.withLock { state -> Work? in
-            state.retry = nil
-            guard let work = state.waiting.popFirst() else { return nil }
-            state.count += 1
-            return work
+    private func tryToStart(_ work: @escaping Work) -> Bool {
+        if makeThread({ self.work(first: work) }) == 0 { return true }
+        state.withLock { $0.count -= 1 }
+        return false
+    }
+
+    /// Those threads that there are may hang: so others are asked for again.
+    fileprivate func tryAgain() {
+        state.withLock { $0.retry = nil }
+        while let (work, idle) = state.withLock({ $0.takeWaiting() }) {
+            if let idle {
+                idle.hand(work)
+            } else if !tryToStart(work) {
+                return state.withLock { state in
+                    state.waiting.prepend(work)
+                    state.lackingSince = state.lackingSince ?? .now
+                    state.scheduleRetry(self)
+                }
+            }
         }
-        if let work { start(work) }
     }
 
     private func work(first: @escaping Work) {
@@ -84,7 +109,10 @@ package final class BlockingThreads: Sendable {
         while true {
             work()
             let (next, isLast) = state.withLock { state -> (Work?, Bool) in
-                if let next = state.waiting.popFirst() { return (next, false) }
+                if let next = state.waiting.popFirst() {
+                    if state.waiting.isEmpty { state.lackingSince = nil }
+                    return (next, false)
+                }
                 state.idle.append(thread)
                 return (nil, state.idle.count == 1)
             }
@@ -104,6 +132,22 @@ package final class BlockingThreads: Sendable {
             return false
         }
         return isGivenWork ? thread.wait(atMost: nil) : nil
+    }
+}
+
+extension BlockingThreads.State {
+    /// The work that has waited longest, with a thread that is idle, or is to be made.
+    fileprivate mutating func takeWaiting() -> (BlockingThreads.Work, IdleThread?)? {
+        guard let work = waiting.popFirst() else { return nil }
+        if waiting.isEmpty { lackingSince = nil }
+        let thread = idle.popLast()
+        if thread == nil { count += 1 }
+        return (work, thread)
+    }
+
+    fileprivate mutating func scheduleRetry(_ threads: BlockingThreads) {
+        guard retry == nil else { return }
+        retry = try? HistoryLoop.shared().schedule(after: BlockingThreads.retryInterval) { threads.tryAgain() }
     }
 }
 

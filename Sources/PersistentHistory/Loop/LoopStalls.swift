@@ -37,6 +37,7 @@ struct LoopStallDetector {
     /// Since then, a job runs.
     private var start = LoopClock.monotonicNanoseconds
     private var times: ThreadTimes?
+    private var use = ThreadUse.now
     private let file: Int32
 
     init() {
@@ -52,6 +53,7 @@ struct LoopStallDetector {
     /// The loop was asleep until now.
     mutating func wokeUp() {
         start = LoopClock.monotonicNanoseconds
+        use = .now
         times = ThreadTimes(reading: file)
     }
 
@@ -62,14 +64,41 @@ struct LoopStallDetector {
         let end = LoopClock.monotonicNanoseconds
         defer { start = end }
         guard .nanoseconds(end - start) > LoopStall.limit else { return nil }
-        let now = ThreadTimes(reading: file)
-        defer { times = now }
+        let (now, useNow) = (ThreadTimes(reading: file), ThreadUse.now)
+        defer { (times, use) = (now, useNow) }
         let scheduling = now.flatMap { now in times.map { now - $0 } }
         let duration = Duration.nanoseconds(end - start)
+        guard (useNow - use).isOfJob else { return nil }
         // On a busy machine, a thread waits for a processor without any fault of the job.
         if let scheduling, duration - scheduling.queued <= LoopStall.limit { return nil }
         return LoopStall(place: place, duration: duration, scheduling: scheduling)
     }
+}
+
+/// What a thread did itself: the rest of the time the host or another program had its processor.
+struct ThreadUse: Sendable {
+    let computed: Duration
+    /// How often it gave its processor away: it waited for a lock, a file or a page of the program.
+    let waits: Int
+
+    /// Source: getrusage(2), with RUSAGE_THREAD.
+    static var now: ThreadUse {
+        var usage = rusage()
+        guard getrusage(__rusage_who_t(1), &usage) == 0 else {
+            return ThreadUse(computed: .zero, waits: 0)
+        }
+        let times = [usage.ru_utime, usage.ru_stime].map {
+            Duration.seconds($0.tv_sec) + .microseconds(Int64($0.tv_usec))
+        }
+        return ThreadUse(computed: times.reduce(.zero, +), waits: usage.ru_nvcsw)
+    }
+
+    static func - (left: ThreadUse, right: ThreadUse) -> ThreadUse {
+        ThreadUse(computed: left.computed - right.computed, waits: left.waits - right.waits)
+    }
+
+    /// Whether a job that took too long has waited, or computed, for that.
+    var isOfJob: Bool { waits > 0 || computed > LoopStall.limit }
 }
 
 /// How long a thread has computed, and how long it was ready and had no processor.
