@@ -219,6 +219,9 @@ extension CoprocessPlugin {
         deadlineTimer = loop.schedule(after: CoprocessProtocol.Instant.now.duration(to: deadline)) {
             self.takeTurnBack()
             self.deadlineTimer = nil
+            // The answer may lie in the pipe: the daemon itself was stopped, or the machine suspended.
+            if case .running(let session) = self.stage { self.readAnswers(session) }
+            self.takeTurnBack()
             if self.exchange.isOverdue(at: .now) {
                 self.killProcess(
                     because: HookFailure(

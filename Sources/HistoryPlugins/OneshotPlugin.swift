@@ -135,7 +135,7 @@ package final class OneshotPlugin: HookEndpoint {
             }
             group.addTask { [timeout = plugin.timeout] in
                 // It throws only when it is cancelled: the process has ended in time.
-                do { try await Task.sleep(for: timeout, clock: .loop) } catch { return .other }
+                do { try await Self.sleepAwake(for: timeout) } catch { return .other }
                 child.signalGroup(SIGKILL)
                 return .timeout
             }
@@ -157,6 +157,14 @@ package final class OneshotPlugin: HookEndpoint {
                 if awaited == 0 { group.cancelAll() }
             }
             return attendance
+        }
+    }
+
+    /// The loop's timers go on while the machine is suspended, and no process works then.
+    private static func sleepAwake(for duration: Duration) async throws {
+        let end = CoprocessProtocol.Instant.now.advanced(by: duration)
+        while case let rest = CoprocessProtocol.Instant.now.duration(to: end), rest > .zero {
+            try await Task.sleep(for: rest, clock: .loop)
         }
     }
 
