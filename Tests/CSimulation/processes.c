@@ -41,6 +41,16 @@ void csimulation_unshare(struct csimulation_shared *page) { munmap(page, sizeof 
 
 pid_t csimulation_fork(void) { return fork(); }
 
+pid_t csimulation_spawn(char *const arguments[], int report) {
+    pid_t process = fork();
+    if (process != 0) return process;
+    // The same numbers each time, whatever the parent has open.
+    if (dup2(report, csimulation_report) < 0) _exit(127);
+    KERNEL(SYS_close_range, csimulation_report + 1, ~0U, 0, 0);
+    execv("/proc/self/exe", arguments);
+    _exit(127);
+}
+
 void csimulation_exit(int status) {
     // For a debugger.
     if (status >= csimulation_stuck && getenv("SIMULATION_HALT")) {

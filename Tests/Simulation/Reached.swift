@@ -62,6 +62,7 @@ extension Step.Action {
         case .disk(_, let part, let trouble): "disk \(part) \(trouble)"
         case .repair(_, let part): "repair \(part)"
         case .alter: "alter"
+        case .remove(_, let part, _): "remove \(part)"
         case .read(_, let part): "read \(part)"
         case .endRead(_, let part): "endRead \(part)"
         case .kill: "kill"
@@ -76,7 +77,8 @@ extension Step.Action {
     static let kinds =
         [
             "torn", "hold", "hold exclusively", "release", "alter", "kill", "cutPower", "restart", "stayDown",
-            "read state", "read replica", "endRead state", "endRead replica",
+            "remove store", "remove state", "remove replica", "read state", "read replica", "endRead state",
+            "endRead replica",
         ]
         + Change.allCases.map { "commit \($0)" } + Manners.allCases.map { "plugin \($0)" }
         + Part.allCases.flatMap { part in Trouble.allCases.map { "disk \(part) \($0)" } + ["repair \(part)"] }

@@ -11,12 +11,17 @@ struct Runs {
     /// Where each run's record goes.
     let record: String?
 
-    /// In a process of its own: what one run leaves in memory would make the next one another.
+    /// By a program of its own: what one run leaves in memory would make the next one another, also in processes that are
+    /// forked from this one.
     func perform(_ scenario: Scenario) throws -> (violations: [Violation], reached: Reached) {
         var ends: [Int32] = [0, 0]
         guard pipe(&ends) == 0 else { throw SystemError(call: "pipe", number: errno) }
-        let process = csimulation_fork()
-        if process == 0 { perform(scenario, reportingTo: ends[1]) }
+        let process = spawn(
+            [
+                "historyd-simulation", "--from", "\(scenario.seed)", "--kind", scenario.kind.rawValue,
+                "--without", scenario.leftOut.map(String.init).joined(separator: ","),
+                "--run-in", folder, "--templates", templates,
+            ] + (record.map { ["--record", $0] } ?? []), reportingTo: ends[1])
         csimulation_close(ends[1])
         defer { csimulation_close(ends[0]) }
         var report: [UInt8] = []
@@ -32,7 +37,15 @@ struct Runs {
         return (lines.dropFirst().compactMap(Violation.init), Reached(lines.first ?? ""))
     }
 
-    private func perform(_ scenario: Scenario, reportingTo descriptor: Int32) -> Never {
+    private func spawn(_ arguments: [String], reportingTo descriptor: Int32) -> pid_t {
+        let texts = arguments.map { strdup($0) }
+        defer { for text in texts { free(text) } }
+        return csimulation_spawn(texts + [nil], descriptor)
+    }
+
+    /// Runs a scenario, and says what came of it to who has started this program for it.
+    func report(_ scenario: Scenario) -> Never {
+        let descriptor = Int32(csimulation_report)
         do {
             let outcome = try Run(scenario: scenario, files: Files(folder: folder)).perform(
                 templates: templates)
@@ -69,11 +82,15 @@ struct Runs {
 }
 
 extension Scenario {
+    /// The numbers of the seed's steps that are not in it.
+    var leftOut: [Int] {
+        let left = Set(steps.map(\.number))
+        return Scenario(seed: seed, kind: kind).steps.map(\.number).filter { !left.contains($0) }
+    }
+
     /// How to run it, and what is left of it.
     var advice: String {
-        let all = Scenario(seed: seed, kind: kind).steps.map(\.number)
-        let left = Set(steps.map(\.number))
-        let without = all.filter { !left.contains($0) }.map(String.init).joined(separator: ",")
+        let without = leftOut.map(String.init).joined(separator: ",")
         let command = "make simulate KIND=\(kind.rawValue) FROM=\(seed) SEEDS=1"
         return "  shortest: \(command)\(without.isEmpty ? "" : " WITHOUT=\(without)")\n"
             + steps.map { "    \($0.number): \($0)" }.joined(separator: "\n")

@@ -59,6 +59,13 @@ enum Part: String, CaseIterable, Sendable {
     case store, state, replica
 }
 
+/// Which files beside a database.
+enum Sides: String, CaseIterable, Sendable {
+    case wal, shm, both
+
+    var suffixes: [String] { self == .both ? ["-wal", "-shm"] : ["-\(rawValue)"] }
+}
+
 /// What the operator asks for.
 enum Question: String, CaseIterable, Sendable {
     case status, consumers, health, wait, run, pause, resume, clean, planCleaning, deadLetters, retry, follow
@@ -85,6 +92,8 @@ struct Step: Sendable, CustomStringConvertible {
         case disk(store: Int, Part, Trouble)
         case repair(store: Int, Part)
         case alter(store: Int)
+        /// Somebody removes the `-wal`, the `-shm` or both.
+        case remove(store: Int, Part, Sides)
         /// A program reads the state, or the replica, and does not end.
         case read(store: Int, Part)
         case endRead(store: Int, Part)
@@ -111,7 +120,7 @@ struct Step: Sendable, CustomStringConvertible {
     /// Whether it is something that can be while there is no daemon.
     var isOfOthers: Bool {
         switch action {
-        case .kill, .cutPower, .restart, .stayDown, .plugin, .disk, .ask, .reload: false
+        case .kill, .cutPower, .restart, .stayDown, .plugin, .disk, .remove, .ask, .reload: false
         default: true
         }
     }
@@ -122,7 +131,9 @@ extension Step.Action {
     fileprivate var troubled: Int? {
         switch self {
         case .plugin(let store, let manners) where manners != .well: store
-        case .disk(let store, _, _), .hold(let store, _), .read(let store, _), .alter(let store): store
+        case .disk(let store, _, _), .remove(let store, _, _), .hold(let store, _), .read(let store, _),
+            .alter(let store):
+            store
         case .reload(let change, let store, _) where change != .none: store
         default: nil
         }
@@ -137,6 +148,8 @@ enum Kind: String, CaseIterable, Sendable {
     case isolation
     /// The power fails: what was cleaned must not be needed.
     case power
+    /// Files are removed under the daemon: it must notice that.
+    case files
 }
 
 /// What the first store suffers from.
@@ -253,6 +266,7 @@ struct Dice {
         case .faults: return isTrue(1, of: 2) ? commit(store) : fault(in: store, stores)
         case .isolation: return isTrue(2, of: 3) ? commit(store) : suffering(theme)
         case .power: return isTrue(2, of: 3) ? commit(store) : powerFault()
+        case .files: return isTrue(1, of: 2) ? commit(store) : loss(in: store, stores)
         }
     }
 
@@ -279,6 +293,20 @@ struct Dice {
         case 13: .repair(store: store, element(Part.allCases))
         case 14: .read(store: store, element([.state, .replica]))
         default: .endRead(store: store, element([.state, .replica]))
+        }
+    }
+
+    /// A daemon that dies before it notices a loss has lost what was in the log alone, whatever it does.
+    private mutating func loss(in store: Int, _ stores: [StoreSetup]) -> Step.Action {
+        if isTrue(2, of: 3) {
+            return .remove(store: store, element(Part.allCases), element(Sides.allCases))
+        }
+        return switch number(0...5) {
+        case 0: .restart
+        case 1, 2: .plugin(store: store, element(Manners.allCases))
+        case 3: .alter(store: store)
+        case 4: .disk(store: store, element(Part.allCases), .slow)
+        default: .repair(store: store, element(Part.allCases))
         }
     }
 

@@ -11,10 +11,12 @@ import PersistentHistory
 
     @Option(help: "How many seeds to run.") var seeds = 100
     @Option(help: "The first seed.") var from: UInt64 = 1
-    @Option(help: "What may happen: faults, isolation or power.") var kind = Kind.faults
+    @Option(help: "What may happen: faults, isolation, power or files.") var kind = Kind.faults
     @Option(help: "Numbers of steps to leave out, separated by commas.") var without = ""
     @Option(help: "Write the record of the last run to this file.") var record: String?
     @Option(help: "How many processes run seeds side by side.") var jobs = 1
+    @Option(help: .hidden) var runIn: String?
+    @Option(help: .hidden) var templates: String?
     @Flag(help: "Do not shorten what fails.") var asIs = false
     @Flag(help: "Print each step of a scenario.") var steps = false
     @Flag(help: "Name what no seed has reached.") var unreached = false
@@ -25,6 +27,10 @@ import PersistentHistory
     }
 
     mutating func run() throws {
+        if let runIn, let templates {
+            Runs(folder: runIn, templates: templates, record: record).report(
+                Scenario(seed: from, kind: kind).leavingOut(leftOut))
+        }
         let folder = "/dev/shm/historyd-simulation-\(csimulation_process())"
         defer { try? FileManager.default.removeItem(atPath: folder) }
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
@@ -51,9 +57,10 @@ import PersistentHistory
         if failed > 0 { throw ExitCode.failure }
     }
 
+    private var leftOut: Set<Int> { Set(without.split(separator: ",").compactMap { Int($0) }) }
+
     /// Every n-th seed. A status tells how many failed.
     private func work(_ job: Int, _ templates: String) -> Never {
-        let leftOut = Set(without.split(separator: ",").compactMap { Int($0) })
         var failed: Int32 = 0
         var reached = Reached()
         do {

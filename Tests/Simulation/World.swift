@@ -120,6 +120,7 @@ struct World: Sendable {
             let name = scenario.stores[store].name
             record.write("altered", name, writer.order("alter", files.store(name))[0])
             truth.isAltered(name, at: csimulation_now())
+        case .remove(let store, let part, let sides): remove(store, part, sides)
         case .read(let store, let part): _ = writer.order("read", path(store, part))
         case .endRead(let store, let part): _ = writer.order("endRead", path(store, part))
         case .kill(let points): csimulation_kill_after(UInt64(points))
@@ -133,6 +134,14 @@ struct World: Sendable {
         }
     }
 
+    /// Nobody but the daemon has them open, and nothing is in the store's log alone.
+    private func remove(_ store: Int, _ part: Part, _ sides: Sides) {
+        let path = path(store, part)
+        let answer = part == .store ? writer.order("letGo", path)[0] : "ok"
+        if answer == "ok" { for suffix in sides.suffixes { unlink(path + suffix) } }
+        record.write("removed", scenario.stores[store].name, part.rawValue, sides.rawValue, answer)
+    }
+
     private func path(_ store: Int, _ part: Part) -> String {
         let setup = scenario.stores[store]
         return switch part {
@@ -142,9 +151,13 @@ struct World: Sendable {
         }
     }
 
-    private func commit(_ store: Int, _ author: String, _ change: Change) {
+    /// - Returns: Whether it was committed.
+    @discardableResult
+    private func commit(_ store: Int, _ author: String, _ change: Change) -> Bool {
         let name = scenario.stores[store].name
-        note(name, author, change, writer.order("commit", files.store(name), author, change.rawValue))
+        let answer = writer.order("commit", files.store(name), author, change.rawValue)
+        note(name, author, change, answer)
+        return answer[0] == "ok"
     }
 
     private func note(_ store: String, _ author: String, _ change: Change, _ answer: [String]) {
@@ -226,6 +239,15 @@ struct World: Sendable {
         write(settings.withLock(\.self), isBroken: false)
         requests.send(.reload, within: Self.limit)
         requests.send(.resume(store: nil))
+        guard scenario.kind == .files else { return }
+        // What was removed beside a replica is noticed when it is written.
+        for store in scenario.stores.indices {
+            var attempts = 0
+            while !commit(store, "Writer", .both), attempts < 50 {
+                attempts += 1
+                csimulation_sleep(100_000_000)
+            }
+        }
     }
 
     private func waitUntilLevel() -> Bool {

@@ -78,6 +78,17 @@ private struct WriterDesk {
             }
             holds[path] = queue
             return "ok"
+        case "letGo":
+            guard holds[path] == nil, readers[path] == nil else { return "busy" }
+            connections = connections.filter { !$0.key.hasPrefix(path) }
+            let queue = try DatabaseQueue(path: path)
+            let isMoved = try queue.inDatabase { db in
+                // None in a rollback journal's modes.
+                let row = try Row.fetchOne(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)")
+                return row?[0] == 0
+            }
+            try queue.close()
+            return isMoved ? "ok" : "busy"
         case "release": return try end(holds.removeValue(forKey: path))
         case "read":
             guard readers[path] == nil else { return "none" }

@@ -54,6 +54,27 @@ import Testing
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
 
+    @Test("Where a -wal or a -shm is removed under the daemon, nothing is lost, repeated or misreported")
+    func files() async throws {
+        let outcome = try await simulate("--kind", "files", "--seeds", "20", "--jobs", "2")
+        #expect(outcome.status == .exited(0), "\(outcome)")
+    }
+
+    @Test("A seed gives the same record alone and behind others in one worker", arguments: [3, 52021])
+    func isAlone(seed: Int) async throws {
+        let folder = try TemporaryFolder(inMemory: true)
+        var records: [String] = []
+        for (name, before) in [("alone", 0), ("behind", 2)] {
+            let path = folder.file(name)
+            _ = try await simulate(
+                "--kind", "isolation", "--from", "\(seed - before)", "--seeds", "\(1 + before)", "--as-is",
+                "--record", path)
+            records.append(try String(contentsOfFile: path, encoding: .utf8))
+        }
+        #expect(records[0].contains("\tcalm\t"), "The run came to its end.")
+        #expect(records[0] == records[1])
+    }
+
     /// What single seeds have found. Where a change of the scenarios makes others of them, mutants find new ones.
     @Test(
         arguments: [
@@ -62,6 +83,7 @@ import Testing
                 "isolation", 1177
             ),
             ("A lag that cannot be measured is not reported as none", "power", 59),
+            ("A call that was given up is not made again when its session has ended", "isolation", 52021),
         ])
     func isMended(what: String, kind: String, seed: Int) async throws {
         let outcome = try await simulate("--kind", kind, "--seeds", "1", "--from", "\(seed)")

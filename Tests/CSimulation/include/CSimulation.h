@@ -33,6 +33,12 @@ struct csimulation_shared *csimulation_share(void);
 void csimulation_unshare(struct csimulation_shared *shared);
 
 pid_t csimulation_fork(void);
+
+// Where a process that runs one seed reports.
+enum { csimulation_report = 3 };
+
+// Starts this program in a process of its own, with nothing of this one's memory and files.
+pid_t csimulation_spawn(char *const arguments[], int report);
 void csimulation_exit(int status) __attribute__((noreturn));
 // -1 for a process that was ended by a signal, whose number is then given.
 int csimulation_wait(pid_t process, int *signal);
