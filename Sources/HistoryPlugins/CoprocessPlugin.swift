@@ -88,6 +88,12 @@ import ServiceLifecycle
 
     var isStopping: Bool { stopRequest.isSignaled }
 
+    /// Of the process that runs; nil while there is none.
+    package var processID: Int32? {
+        guard case .running(let session) = stage else { return nil }
+        return session.child.processID
+    }
+
     // MARK: Life
 
     /// Waits until the plugin's process runs for the first time.

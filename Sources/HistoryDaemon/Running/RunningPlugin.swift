@@ -28,6 +28,12 @@ struct RunningPlugin: Sendable {
         }
     }
 
+    /// The files that its process has open to write.
+    func writtenFiles() async -> Set<[UInt64]> {
+        guard let process = await coprocess?.processID else { return [] }
+        return await onPool { OpenFiles.written(by: process) }
+    }
+
     /// Ends the process, and waits for that.
     func stop() async {
         guard let coprocess else { return }
@@ -55,13 +61,25 @@ struct PluginMaking: Equatable, Sendable {
             BlockingThreads.shared.result(within: Self.timeout) { command.compactMap { FileStamp($0) } } ?? []
     }
 
+    /// Whether the same process will do.
+    ///
+    /// - Parameter written: Files that the process writes itself, as its log: that these change says nothing.
+    func isSame(as other: PluginMaking, besides written: Set<[UInt64]>) -> Bool {
+        func program(_ making: PluginMaking) -> PluginMaking {
+            var making = making
+            making.files.removeAll { written.contains($0.id) }
+            return making
+        }
+        return program(self) == program(other)
+    }
+
     /// Files whose disk does not answer in time count as none: once it does, a reload starts the process again.
     private static let timeout: Duration = .milliseconds(500)
 
     /// What changes when a file is written or replaced.
     struct FileStamp: Equatable, Sendable {
-        private let device: UInt64
-        private let inode: UInt64
+        /// Its device and inode.
+        let id: [UInt64]
         private let size: Int64
         /// A `timespec` as it lies there, to the nanosecond.
         private let modified: [UInt8]
@@ -72,7 +90,7 @@ struct PluginMaking: Equatable, Sendable {
             guard path.hasPrefix("/"), stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
                 return nil
             }
-            (device, inode, size) = (UInt64(status.st_dev), UInt64(status.st_ino), Int64(status.st_size))
+            (id, size) = ([UInt64(status.st_dev), UInt64(status.st_ino)], Int64(status.st_size))
             modified = withUnsafeBytes(of: status.st_mtim) { Array($0) }
         }
     }
