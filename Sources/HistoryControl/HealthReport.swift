@@ -32,6 +32,8 @@ package struct HealthReport: Codable, Sendable, Hashable {
     package enum Cause: String, Codable, Sendable, CaseIterable {
         /// The daemon does not answer. Only `historyctl` says so.
         case notAnswering
+        /// The system refuses the threads that stores need.
+        case threadsLacking
         case storeNotOpen
         /// A store waits for a lock or for a disk.
         case storeStuck
@@ -71,7 +73,8 @@ package struct HealthReport: Codable, Sendable, Hashable {
         /// How bad it is.
         package var verdict: Verdict {
             switch self {
-            case .notAnswering, .storeNotOpen, .storeStuck, .stateNotWritable, .notTracked, .hookHeld,
+            case .notAnswering, .threadsLacking, .storeNotOpen, .storeStuck, .stateNotWritable, .notTracked,
+                .hookHeld,
                 .consumerStuck,
                 .replicaNotWritable,
                 .contextFailing, .pluginFailing, .lagging:

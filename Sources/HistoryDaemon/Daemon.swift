@@ -109,6 +109,12 @@ package struct Daemon: Sendable {
         try await ServiceGroup(configuration: configuration).run(until: stop, within: limit) { hurry in
             let why = hurry == .secondSignal ? "A second signal" : "The stop takes longer than \(limit().text)"
             logger.notice("\(why): calls in flight are cancelled, and repeated after the next start.")
+        } isStuck: {
+            // Like a kill, which loses nothing: what was not saved is repeated.
+            logger.warning(
+                "Something still waits for a disk or a lock, and the daemon ends without it. What was not saved is repeated after the next start."
+            )
+            exit(ExitStatus.temporary.rawValue)
         }
     }
 
@@ -154,7 +160,8 @@ package struct Daemon: Sendable {
         } isStopping: {
             // The unit's TimeoutStopSec need not know the configuration.
             let limit = engine.stopTimeout.withLock { $0 } + Self.teardown
-            notifier.notify(.stopping, .status("Stopping"), .extendTimeout(limit + .seconds(2)))
+            notifier.notify(
+                .stopping, .status("Stopping"), .extendTimeout(limit + ServiceGroup.lastWait + .seconds(2)))
             logger.report(.stopping, "historyd stops.")
         }
     }

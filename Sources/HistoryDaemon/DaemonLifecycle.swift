@@ -40,18 +40,24 @@ enum StopHurry: Sendable {
 }
 
 extension ServiceGroup {
+    /// What was cancelled has ended after this time, unless it waits for a disk.
+    static var lastWait: Duration { .seconds(5) }
+
     /// Runs the services until a signal stops them and they have ended. A second signal shortens
     /// that: calls in flight are cancelled, and repeated after the next start.
     ///
     /// - Parameters:
     ///   - limit: How long the end may take; then, too, the services are cancelled.
     ///   - isHurried: Called then.
+    ///   - isStuck: Called where they have not ended either after `lastWait`: something waits for a disk.
     /// - Throws: What a service throws, `SystemError`.
     func run(
         until signals: SignalLine, within limit: @escaping @Sendable () -> Duration,
-        isHurried: @escaping @Sendable (StopHurry) -> Void
+        isHurried: @escaping @Sendable (StopHurry) -> Void, isStuck: @escaping @Sendable () -> Void
     ) async throws {
         let hurry = OneShotEvent()
+        let lastResort = Locked<LoopTimer?>(nil)
+        defer { lastResort.withLock(\.self)?.cancel() }
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask {
                 do {
@@ -72,6 +78,8 @@ extension ServiceGroup {
                 if Task.isCancelled { return }
                 hurry.signal()
                 isHurried(isSecond.withLock { $0 } ? .secondSignal : .limit)
+                let timer = try HistoryLoop.shared().schedule(after: Self.lastWait) { isStuck() }
+                lastResort.withLock { $0 = timer }
             }
             // The services' end, a failure, or the second signal: no more is waited for.
             defer { tasks.cancelAll() }

@@ -75,10 +75,10 @@ struct IndependentStoresTests {
             // Who asks gets an answer, with the trouble named.
             let health = try await eventually("a reason") {
                 let health = try await bench.ctl("health", "--format", "json").json()
-                return health["reasons"].list.contains { $0["cause"].text == "storeStuck" } ? health : nil
+                return health["reasons"].list.contains { $0["cause"].text == "stateNotWritable" } ? health : nil
             }
             #expect(
-                health["reasons"].list.filter { $0["cause"].text == "storeStuck" }.compactMap {
+                health["reasons"].list.filter { $0["cause"].text == "stateNotWritable" }.compactMap {
                     $0["store"].text
                 }
                     == ["other"], "\(health)")

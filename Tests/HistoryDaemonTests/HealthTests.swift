@@ -45,6 +45,16 @@ import Testing
         .contextFailed(consumer: "Main", context: "view", error, attempt: attempt)
     }
 
+    private static func standing(_ standing: StoreControl.Standing, unresponsiveTime: Duration? = nil)
+        -> @Sendable (inout RuntimeStatus) -> Void
+    {
+        { status in
+            _ = status.apply(opened, store: "a", at: now)
+            status.stores["a"]?.standing = standing
+            status.stores["a"]?.unresponsiveTime = unresponsiveTime
+        }
+    }
+
     private static func lag(
         _ seconds: Int64, _ change: @escaping @Sendable (inout RuntimeStatus.Consumer, Lag) -> Void
     )
@@ -142,6 +152,24 @@ import Testing
                 consumer.contexts["view"] = .init(reason: "no", attempt: 1, shown: token, lag: lag)
             }(&status)
         },
+        Case("threads that are refused for a moment", []) { $0.lackingThreads = (1, .milliseconds(900)) },
+        Case("threads that are refused", [.threadsLacking]) { $0.lackingThreads = (3, .seconds(1)) },
+        Case("a store that is not read at once", [], standing(.init(unreadTime: .seconds(9)))),
+        Case("a store that is not read", [.storeStuck], standing(.init(unreadTime: .seconds(10)))),
+        Case(
+            "a store that is not read, and does not answer", [.storeStuck],
+            standing(.init(unreadTime: .seconds(10)), unresponsiveTime: .seconds(2))),
+        Case("a state that is locked for a moment", [], standing(.init(stateTime: .milliseconds(900)))),
+        // Where the store's thread waits for its state, the state is named.
+        Case(
+            "a state that is locked", [.stateNotWritable],
+            standing(.init(stateTime: .seconds(1)), unresponsiveTime: .seconds(1))),
+        Case(
+            "a replica that is written", [],
+            standing(.init(contexts: [.init(consumer: "Main", name: "view", time: .seconds(2))]))),
+        Case(
+            "a replica whose disk hangs", [.replicaNotWritable],
+            standing(.init(contexts: [.init(consumer: "Main", name: "view", time: .seconds(3))]))),
         Case("a pause that lags", [.paused]) { status in
             lag(301) { $0.lag = $1 }(&status)
             status.setPaused(true, "a")

@@ -64,6 +64,8 @@ extension ControlHandler {
         var isOpen = true
         do {
             positions = try standing.get()
+            // It is still served by what does not end, because a disk hangs.
+            report.problem = dependencies.status.problem(of: store.name)
         } catch let error as HistoryError where error.code == .storeNotOpen {
             isOpen = false
             if !isPaused { report.state = .waiting }

@@ -103,7 +103,7 @@ extension Engine {
 
     private func putInForce(_ next: HookCatalog) async {
         let difference = await apply(loaded, next)
-        await waitUntilUp(difference.plugins.begun + difference.plugins.changed)
+        await waitBriefly(difference.plugins.begun + difference.plugins.changed)
         dependencies.notifier.notify(.status(dependencies.status.line))
     }
 }

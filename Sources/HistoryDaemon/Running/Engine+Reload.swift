@@ -15,7 +15,7 @@ extension Engine {
         notifier.notify(.reloading)
         do {
             let difference = try await takeConfiguration()
-            await waitUntilUp(difference.plugins.begun + difference.plugins.changed)
+            await waitBriefly(difference.plugins.begun + difference.plugins.changed)
             await removeUnusedStates()
             let line = dependencies.status.replace { $0.refusal = nil }
             logger.report(.reloaded, "The configuration was read again and is in force.")
@@ -23,6 +23,7 @@ extension Engine {
             logger.report(.ready, "\(line).")
             let waiting = stores.compactMap { store in
                 dependencies.status.problem(of: store.name).map { "Store \"\(store.name)\" waits. \($0)" }
+                    ?? (store.up.isSignaled ? nil : "Store \"\(store.name)\" is still being opened.")
             }
             return ReloadReport(
                 stores: difference.stores, plugins: difference.plugins, hooks: catalog.hooks.count,

@@ -29,6 +29,8 @@ actor Engine {
     private(set) var catalog: HookCatalog
     private(set) var stores: [RunningStore] = []
     private var plugins: [String: RunningPlugin] = [:]
+    /// What served stores until they were configured otherwise, and waits for a disk or a lock.
+    private var unended: [String: ServiceHost.HostedService] = [:]
 
     /// What stays the same as long as the daemon lives.
     struct Dependencies: Sendable {
@@ -54,6 +56,16 @@ actor Engine {
     ///
     /// - Parameter names: The plugins that are waited for; nil for all.
     func waitUntilUp(_ names: [String]? = nil) async {
+        await waitForPlugins(names)
+        for store in stores { await store.up.wait() }
+    }
+
+    /// The same for who has changed something of a daemon that runs: no longer than what does not wait for a disk takes.
+    func waitBriefly(_ names: [String]) async {
+        await wait(atMost: Self.timeout * 2) { await self.waitUntilUp(names) }
+    }
+
+    private func waitForPlugins(_ names: [String]?) async {
         for name in names ?? plugins.keys.sorted() {
             guard let coprocess = plugins[name]?.coprocess else { continue }
             do throws(HookFailure) {
@@ -66,7 +78,6 @@ actor Engine {
                     "Plugin \"\(name)\" cannot be started: \(error) It is tried again.")
             }
         }
-        for store in stores { await store.up.wait() }
     }
 
     /// Has a coprocess started again when a configuration is put in force the next time.
@@ -100,7 +111,8 @@ actor Engine {
         let makings = await onPool { catalog.needed.map(PluginMaking.init) }
         for (plugin, making) in zip(catalog.needed, makings) {
             let old = plugins[plugin.name]
-            let isSame = old?.making == making
+            var isSame = old?.making == making
+            if let old, !isSame { isSame = old.making.isSame(as: making, besides: await old.writtenFiles()) }
             nextPlugins[plugin.name] = isSame ? old : begin(plugin, making)
             difference.plugins.add(plugin.name, isNew: old == nil, isSame: isSame)
         }
@@ -118,18 +130,22 @@ actor Engine {
 
         let endingPlugins = (difference.plugins.ended + difference.plugins.changed).compactMap { plugins[$0] }
         let endingStores = stores.filter { kept[$0.name] == nil }
-        // Where a plugin goes, some stores may be calling it. Others do not wait for its calls to end.
-        let ending = Set(difference.plugins.ended + difference.plugins.changed)
-        let held = stores.filter { store in
-            kept[store.name] == nil
-                || !self.catalog.plugins(calledBy: store.configuration).isDisjoint(with: ending)
-        }.map(\.control.passes)
-        await hold(held)
-
-        registry.replaceAll(catalog.hooks(calling: nextPlugins))
+        // These may take long, for their disks: no other store waits for them.
+        let endingPasses = endingStores.map(\.control.passes)
+        await hold(endingPasses)
         await withTaskGroup(of: Void.self) { group in
             for store in endingStores { group.addTask { await store.finish(within: Self.timeout) } }
         }
+        unended = unended.filter { !$0.value.hasEnded }
+        for store in endingStores where !store.service.hasEnded { unended[store.name] = store.service }
+        // Where a plugin goes, some stores may be calling it. Others do not wait for its calls to end.
+        let ending = Set(difference.plugins.ended + difference.plugins.changed)
+        let held = stores.filter { store in
+            kept[store.name] != nil
+                && !self.catalog.plugins(calledBy: store.configuration).isDisjoint(with: ending)
+        }.map(\.control.passes)
+        await hold(held)
+        registry.replaceAll(catalog.hooks(calling: nextPlugins))
         for plugin in endingPlugins { await plugin.stop() }
         for name in difference.plugins.begun + difference.plugins.changed {
             if let coprocess = nextPlugins[name]?.coprocess {
@@ -164,7 +180,7 @@ actor Engine {
                 }
             ) { first, _ in first }
         }
-        for passes in held { passes.release(by: .reload) }
+        for passes in held + endingPasses { passes.release(by: .reload) }
         // What failed may be another now, or gone.
         for store in stores { store.control.passes.tryNow() }
         return difference
@@ -212,7 +228,8 @@ actor Engine {
             }
         let service = storeHost.start(
             StoreService(
-                runner: runner, watch: watch, reporter: reporter, path: path, stop: stop, gate: up
+                runner: runner, watch: watch, reporter: reporter, path: path, stop: stop, gate: up,
+                predecessor: unended[configuration.name]
             ) { [endpoints] in
                 // A stop waits for the calls in flight, and begins no others.
                 for endpoint in endpoints.withLock({ $0 }).values { endpoint.finishCalls() }

@@ -15,15 +15,18 @@ struct RunningStore: Sendable {
 
     var name: String { configuration.name }
 
-    /// Ends the service of it, and waits for that.
+    /// Ends the service of it, and waits for that; but not for a disk or a lock, for which its successor alone waits.
     ///
     /// - Parameter timeout: How long calls in flight may take to end by themselves.
     func finish(within timeout: Duration) async {
         stop.signal()
         await wait(atMost: timeout) { [service] in await service.ended() }
         service.cancel()
-        await service.ended()
+        await wait(atMost: Self.cancellationTime) { [service] in await service.ended() }
     }
+
+    /// What was cancelled ends within this, unless it waits.
+    static let cancellationTime: Duration = .seconds(1)
 }
 
 /// Serves one store. Where it cannot be watched it waits, and the others do not wait for it.
@@ -34,11 +37,14 @@ struct StoreService: Service {
     let path: String
     let stop: OneShotEvent
     let gate: OneShotEvent
+    /// What served the store before, if that has not ended.
+    let predecessor: ServiceHost.HostedService?
     /// Called at a stop of the daemon.
     let isStopping: @Sendable () -> Void
 
     func run() async throws {
         try await withGracefulShutdownHandler {
+            await awaitPredecessor()
             var pause = GrowingPause(first: .milliseconds(500))
             while !stop.isSignaled, !Task.isCancelled {
                 do {
@@ -55,5 +61,19 @@ struct StoreService: Service {
             stop.signal()
             isStopping()
         }
+    }
+
+    /// Two would use one place in the history, and the same contexts.
+    private func awaitPredecessor() async {
+        guard let predecessor, !predecessor.hasEnded else { return }
+        reporter.report(
+            .storeLost(
+                HistoryError(
+                    .storeBusy,
+                    "The store \"\(path)\" is not served as it is configured now: what served it before waits for a disk or a lock.",
+                    hint: "It follows by itself when that has ended.")))
+        gate.signal()
+        // Thrown is only that it is to stop.
+        _ = try? await stop.cancelling { await predecessor.ended() }
     }
 }

@@ -13,6 +13,8 @@ final class ServiceHost: Service {
 
         fileprivate init(_ service: any Service) { self.service = service }
 
+        var hasEnded: Bool { end.isSignaled }
+
         /// Returns when the service has ended, or the task is cancelled.
         func ended() async { await end.wait() }
 
@@ -20,7 +22,7 @@ final class ServiceHost: Service {
         func cancel() { cancellation.signal() }
 
         fileprivate func run() async throws {
-            defer { hasEnded() }
+            defer { noteEnd() }
             do {
                 try await cancellation.cancelling { try await service.run() }
             } catch  where cancellation.isSignaled {
@@ -28,7 +30,7 @@ final class ServiceHost: Service {
             }
         }
 
-        fileprivate func hasEnded() { end.signal() }
+        fileprivate func noteEnd() { end.signal() }
     }
 
     private let arrivals: AsyncStream<HostedService>
@@ -40,7 +42,7 @@ final class ServiceHost: Service {
     func start(_ service: any Service) -> HostedService {
         let hosted = HostedService(service)
         // After the host was closed, the service is never started, and counts as ended.
-        if case .terminated = continuation.yield(hosted) { hosted.hasEnded() }
+        if case .terminated = continuation.yield(hosted) { hosted.noteEnd() }
         return hosted
     }
 

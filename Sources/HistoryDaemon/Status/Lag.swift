@@ -59,11 +59,18 @@ extension ControlHandler {
     typealias Standing = Result<StoreControl.Positions, any Error>
 
     /// Measures all stores, for health reports and metrics.
-    func measure() async { _ = await forEachStore(await engine.stores) { await measure($0) } }
+    func measure() async {
+        let (_, waiting, time) = BlockingThreads.shared.measures
+        dependencies.status.update { $0.lackingThreads = (waiting, time) }
+        _ = await forEachStore(await engine.stores) { await measure($0) }
+    }
 
     /// The same for stores where somebody is at work: nothing is read where all have what there is.
     func measureBusyStores() async {
         _ = await forEachStore(await engine.stores) { store in
+            let isUnread = store.control.standing.unreadTime != nil
+            let wasStuck = dependencies.status.read { $0.stores[store.name]?.isStuck ?? false }
+            if isUnread || wasStuck { return _ = await measure(store) }
             if await store.control.isAtWork() { _ = await measure(store) }
         }
     }
@@ -85,6 +92,9 @@ extension ControlHandler {
     /// - Returns: What the store answered, so that it is asked once.
     func measure(_ store: RunningStore) async -> Standing {
         let standing = await standing(of: store)
+        dependencies.status.update(store.name) {
+            $0.stores[store.name, default: .init()].standing = store.control.standing
+        }
         switch standing {
         case .success(let saved): await measure(store, saved)
         case .failure(let error):

@@ -4,9 +4,19 @@ import PersistentHistory
 
 /// The verdict on all that is known: a pure function, so that nothing that is wrong can pass for healthy by chance.
 extension RuntimeStatus {
+    /// A thread is asked for ten times a second.
+    private static let longestLack: Duration = .seconds(1)
+
     func health(at now: HistoryTimestamp) -> HealthReport {
         var reasons: [HealthReport.Reason] = []
         if let refusal { reasons.append(.init(.reloadRefused, "The last reload was refused: \(refusal)")) }
+        if lackingThreads.time >= Self.longestLack {
+            reasons.append(
+                .init(
+                    .threadsLacking,
+                    "The system has refused threads for \(lackingThreads.time.components.seconds) s: \(lackingThreads.count, "task") waiting. Raise TasksMax= of the unit, or the limit of processes."
+                ))
+        }
         for (name, plugin) in plugins.sorted(by: { $0.key < $1.key }) {
             guard let problem = plugin.problem else { continue }
             reasons.append(
@@ -23,6 +33,18 @@ extension RuntimeStatus {
 extension RuntimeStatus.Store {
     /// A look or a save that takes as long waits for something.
     fileprivate static let stuckTime: Duration = .seconds(1)
+    /// A store that has changed and cannot be read for as long does not get on, whatever stands in the way.
+    fileprivate static let longestUnreadTime: Duration = .seconds(10)
+    /// So long a context may wait for a lock or a disk.
+    private static let longestContextWait: Duration = .seconds(3)
+
+    private var isUnread: Bool { standing.unreadTime ?? .zero >= Self.longestUnreadTime }
+    private var isStateStuck: Bool { standing.stateTime ?? .zero >= Self.stuckTime }
+    /// Whether it does not get on.
+    var isStuck: Bool {
+        isUnread || isStateStuck || unresponsiveTime ?? .zero >= Self.stuckTime
+            || standing.contexts.contains { $0.time >= Self.longestContextWait }
+    }
     /// A history of so many changes that is never cleaned was forgotten, rather than is wanted.
     static let manyChanges: Int64 = 1_000_000
 
@@ -39,12 +61,29 @@ extension RuntimeStatus.Store {
                 .stateNotWritable,
                 stateProblem.map { "The state of store \"\(name)\" is lost: \($0)" }
                     ?? "The state of store \"\(name)\" cannot be written.")
+        } else if isStateStuck, let time = standing.stateTime {
+            add(
+                .stateNotWritable,
+                "The state of store \"\(name)\" could not be used for \(time.components.seconds) s: it waits for a lock or a disk."
+            )
         }
-        if problem == nil, let unresponsiveTime, unresponsiveTime >= Self.stuckTime {
+        if problem == nil, isUnread, let time = standing.unreadTime {
+            add(
+                .storeStuck,
+                "Store \"\(name)\" changed \(time.components.seconds) s ago, and could not be read since: it waits for a lock of another process, or for a disk."
+            )
+        } else if problem == nil, !isStateStuck, let unresponsiveTime, unresponsiveTime >= Self.stuckTime {
             add(
                 .storeStuck,
                 "Store \"\(name)\" has not answered for \(unresponsiveTime.components.seconds) s: it waits for a lock or a disk."
             )
+        }
+        for context in standing.contexts where context.time >= Self.longestContextWait {
+            reasons.append(
+                .init(
+                    .replicaNotWritable,
+                    "Context \"\(context.name)\" of \"\(context.consumer)\" has waited for \(context.time.components.seconds) s for its disk or a lock.",
+                    store: name, consumer: context.consumer, context: context.name))
         }
         if let trackingProblem {
             add(.notTracked, "Store \"\(name)\" is not tracked as configured: \(trackingProblem)")

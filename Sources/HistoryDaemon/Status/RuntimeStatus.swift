@@ -79,6 +79,8 @@ struct RuntimeStatus: Sendable {
         var stateProblem: String?
         /// For how long it had not answered, or could not be opened, when it was asked last.
         var unresponsiveTime: Duration?
+        /// What waited, when it was asked last.
+        var standing = StoreControl.Standing()
         /// Whether it could be read, when it was asked last, how far everybody is behind.
         var isMeasured = false
         /// Why not all is tracked that is configured.
@@ -115,6 +117,8 @@ struct RuntimeStatus: Sendable {
     var healthyFeedLags: [[String]: Duration] = [:]
     /// What was wrong with the configuration that was read last, while an older one is in force.
     var refusal: String?
+    /// How much work waits for a thread, and for how long.
+    var lackingThreads: (count: Int, time: Duration) = (0, .zero)
     private(set) var count: (stores: Int, hooks: Int)
     /// The consumers in force; nil until they are known.
     private var served: Set<ConsumerID>?

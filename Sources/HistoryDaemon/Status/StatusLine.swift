@@ -5,6 +5,7 @@ import PersistentHistory
 /// What the status line says of one store, or of several together.
 struct StatusLineParts: Sendable, Equatable {
     var waiting = 0
+    var stuck = 0
     var stateFailing = 0
     var trackingFailing = 0
     var held = 0
@@ -16,7 +17,8 @@ struct StatusLineParts: Sendable, Equatable {
     var holdingBack: Set<String> = []
 
     private static let numbers: [any WritableKeyPath<StatusLineParts, Int> & Sendable] = [
-        \.waiting, \.stateFailing, \.trackingFailing, \.held, \.contextsFailing, \.deadLetters, \.lagging,
+        \.waiting, \.stuck, \.stateFailing, \.trackingFailing, \.held, \.contextsFailing, \.deadLetters,
+        \.lagging,
         \.paused,
     ]
 
@@ -42,7 +44,8 @@ extension RuntimeStatus {
         let limit = healthyLags[name] ?? StoreConfiguration.defaultHealthyLag
         let consumers = store.consumers.values
         return StatusLineParts(
-            waiting: store.problem == nil ? 0 : 1, stateFailing: store.isStateFailing ? 1 : 0,
+            waiting: store.problem == nil ? 0 : 1, stuck: store.problem == nil && store.isStuck ? 1 : 0,
+            stateFailing: store.isStateFailing ? 1 : 0,
             trackingFailing: store.trackingProblem == nil ? 0 : 1,
             held: consumers.reduce(0) { $0 + $1.heldHooks.count },
             contextsFailing: consumers.reduce(0) {
@@ -78,6 +81,7 @@ struct StatusLine: Sendable {
         let failing = status.plugins.values.count(where: \.isFailing)
         let parts: [(Int, String)] = [
             (all.waiting, "waiting for \(all.waiting, "store")"),
+            (all.stuck, "\(all.stuck, "store") waiting for a lock or a disk"),
             (all.stateFailing, "state of \(all.stateFailing, "store") not writable"),
             (all.trackingFailing, "\(all.trackingFailing, "store") not tracked as configured"),
             (failing, "\(failing, "plugin") failing"),

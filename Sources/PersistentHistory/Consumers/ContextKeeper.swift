@@ -5,7 +5,9 @@
 /// consumer, its hooks and its other contexts continue. Only if merge hooks decide what is merged does the consumer
 /// wait for it, because their decisions are not saved.
 actor ContextKeeper {
-    private nonisolated let executor = SerialThreadExecutor()
+    private nonisolated let executor = SerialThreadExecutor(measuresWork: true)
+    /// The context that something is done with.
+    private nonisolated let current = Locked<String?>(nil)
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
     let consumer: Consumer
@@ -44,6 +46,14 @@ actor ContextKeeper {
         if isRestored { misled = Self.misled(contexts) }
     }
 
+    /// The context that waits for its disk or a lock now, for how long.
+    nonisolated var stuckContext: StoreControl.Standing.Context? {
+        guard let time = executor.waitingTime, let name = current.withLock(\.self) else { return nil }
+        return .init(consumer: consumer.author, name: name, time: time)
+    }
+
+    nonisolated func standstill() -> Duration? { executor.standstill() }
+
     /// How long until a context that failed is to be tried again; nil where none is in trouble.
     var retryDelay: Duration? { troubles.delay(at: .now) }
 
@@ -71,7 +81,11 @@ actor ContextKeeper {
     }
 
     private func closeAll() {
-        for context in contexts { context.close() }
+        for context in contexts {
+            current.withLock { $0 = context.name }
+            context.close()
+        }
+        current.withLock { $0 = nil }
         positions = [:]
         troubles.forget()
     }
@@ -207,6 +221,8 @@ actor ContextKeeper {
         _ context: any MergeContext, _ stage: ContextTroubles.Stage,
         _ body: () async throws -> ContextTroubles.Stage
     ) async throws {
+        current.withLock { $0 = context.name }
+        defer { current.withLock { $0 = nil } }
         do {
             let reached = try await body()
             if let attempts = troubles.succeed(context.name, at: reached, now: .now) {

@@ -3,6 +3,7 @@
 package final class StoreControl: Sendable {
     package let passes = PassControl()
     let seats = FeedSeats()
+    let progress = StoreProgress()
     /// Where everything of the store happens.
     let thread = StoreThread()
     /// Requested when the store is served no more.
@@ -33,9 +34,11 @@ package final class StoreControl: Sendable {
     /// The watchdog is not fed after the store's thread has stood still for this time.
     package static let longestStandstill: Duration = .seconds(300)
 
-    /// For how long the store's thread has neither ended its job nor computed, as far as this was asked before; nil without a job.
+    /// For how long the store's thread, or one of its contexts, has neither ended its job nor computed, as far as this was asked before; nil without a job.
     /// What waits for a disk does not count: no restart mends that, and health names it.
-    package func standstill() -> Duration? { thread.executor.standstill() }
+    package func standstill() -> Duration? {
+        [thread.executor.standstill(), progress.standstill()].compactMap(\.self).max()
+    }
 
     /// An attempt to open a store may take so long before that is a trouble: a log is recovered, or many stores begin at once.
     private static let longestOpening: Duration = .seconds(5)
@@ -55,6 +58,7 @@ package final class StoreControl: Sendable {
 
     func opened(_ session: StoreSession) {
         state.withLock { ($0.session, $0.failingSince) = (session, nil) }
+        progress.opened(session.opened.state.connection)
         notifyFollowers()
         seats.notify()
     }
@@ -70,6 +74,7 @@ package final class StoreControl: Sendable {
     /// Admits no more callers to the session, and waits for those in it: they may have
     /// connections of their own to the store, which must be closed before its probe.
     func closed() async {
+        progress.read()
         let unused = state.withLock { state -> OneShotEvent? in
             (state.session, state.failingSince) = (nil, nil)
             guard state.users > 0 else { return nil }

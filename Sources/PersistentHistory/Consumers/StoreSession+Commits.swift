@@ -5,6 +5,7 @@ extension StoreSession {
         guard !isEnding, let (rule, step) = begin(), let signal = signals?.take(), !signal.isEmpty else {
             return
         }
+        control.progress.signalled()
         if signal.contains(.overflowed) { opened.reporter.report(.watchOverflowed) }
         if isGone(signal) { return end() }
         if hasLostSideFiles(signal) { return end(HistoryError.sideFilesLost(of: store.path)) }
@@ -87,7 +88,9 @@ extension StoreSession {
     /// - Returns: Whether there was something new; nil if a lock stood in the way.
     func look() throws -> Bool? {
         do {
-            guard let look = try opened.fetcher.look(values: wantedValues) else { return false }
+            let look = try opened.fetcher.look(values: wantedValues)
+            control.progress.read()
+            guard let look else { return false }
             try wakeConsumers(for: look)
             control.notifyFollowers()
             return true

@@ -7,6 +7,7 @@ extension StoreSession {
 
     func positions(_ clients: [FeedID: Int32]) throws -> StoreControl.Positions {
         try state.connection.checkIsThere()
+        state.connection.checkIsWritable()
         return StoreControl.Positions(
             bounds: try source.bounds(), cursors: try state.cursors.all(), feeds: try feedStandings(clients),
             working: Set(runners.filter { !$0.value.isIdle }.keys), deadLetters: try state.deadLetters.counts())

@@ -76,6 +76,7 @@ actor StoreSession {
         // A report that took too long for those who asked still has its connection: the probe is closed after that.
         await opened.reports.turn()
         isClosed = true
+        control.progress.closed()
         try opened.close()
     }
 
@@ -111,6 +112,7 @@ actor StoreSession {
         for beginning in opened.beginnings {
             runners[beginning.consumer.author] = ConsumerRunner(beginning, of: self)
         }
+        control.progress.began(runners.values.map(\.contexts))
         running = runners.count
         unprepared = runners.count
         control.passes.setOwner(

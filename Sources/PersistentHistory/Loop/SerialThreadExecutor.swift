@@ -23,6 +23,8 @@ package final class SerialThreadExecutor: SerialExecutor {
         var thread: pthread_t?
         var task: pid_t = 0
         var began: SuspendingClock.Instant?
+        /// How much it had computed then, where that is measured.
+        var computed: Int64 = 0
         /// What `standstill` last saw of a job, and since when it sees that.
         var seen: (began: SuspendingClock.Instant, computed: Int64, since: SuspendingClock.Instant)?
     }
@@ -33,7 +35,23 @@ package final class SerialThreadExecutor: SerialExecutor {
     private let state = Locked(State())
     private let pauseEnd = TimedSemaphore()
 
-    package init() {}
+    private let measuresWork: Bool
+
+    package init() { measuresWork = false }
+
+    /// - Parameter measuresWork: Whether `waitingTime` is asked for: that costs each job a system call.
+    init(measuresWork: Bool) { self.measuresWork = measuresWork }
+
+    /// For how long the present job has waited for something: it has run for this time, and hardly computed. Nil if there is
+    /// none, or it computes.
+    var waitingTime: Duration? {
+        state.withLock { state in
+            guard measuresWork, let thread = state.thread, let began = state.began else { return nil }
+            let time = SuspendingClock.now - began
+            let computed = Duration.nanoseconds(Self.computedTime(of: thread) - state.computed)
+            return computed * 50 < time ? time : nil
+        }
+    }
 
     /// For how long the present job has run; nil if there is none.
     var busyTime: Duration? { state.withLock { $0.began }.map { .now - $0 } }
@@ -113,6 +131,7 @@ package final class SerialThreadExecutor: SerialExecutor {
                 state.isPausing = pause != nil
                 (state.thread, state.began) = jobs.isEmpty ? (nil, nil) : (pthread_self(), .now)
                 state.task = task
+                if measuresWork, !jobs.isEmpty { state.computed = Self.computedTime(of: pthread_self()) }
                 return pause
             }
             if let pause {

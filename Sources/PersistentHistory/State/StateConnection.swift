@@ -20,6 +20,14 @@ final class StateConnection: Sendable {
     /// Is notified when the file is found to be damaged.
     let damaged = WakeUpSignal()
     private let foundDamage = Locked<HistoryError?>(nil)
+
+    private struct Use {
+        /// When the present access began, and when the first one that failed since one has written.
+        var began: SuspendingClock.Instant?
+        var failingSince: SuspendingClock.Instant?
+    }
+
+    private let use = Locked(Use())
     /// How long the store was served before this was opened, and when that was.
     private let servedBefore: Duration
     private let openedAt: Duration
@@ -94,6 +102,12 @@ final class StateConnection: Sendable {
         assertMayWait()
         do {
             return try opened.withLock { opened in
+                let isFailing = use.withLock { use in
+                    use.began = .now
+                    return use.failingSince != nil
+                }
+                var (isDone, hasWritten) = (false, false)
+                defer { accessed(!isDone ? .failed : hasWritten ? .written : .read) }
                 // Somebody removed the log. To close the connection moves what is in it into the database.
                 if let lost = opened, lost.sideFiles.isOutdated(beside: path) {
                     opened = nil
@@ -104,7 +118,12 @@ final class StateConnection: Sendable {
                     if opened == nil { opened = Opened(queue: queue, sideFiles: SideFileIDs(beside: path)) }
                     countAccess()
                 }
-                return try queue.writeWithoutTransaction(body)
+                return try queue.writeWithoutTransaction { db in
+                    let before = isFailing ? db.totalChangesCount : 0
+                    let result = try body(db)
+                    (isDone, hasWritten) = (true, isFailing && db.totalChangesCount > before)
+                    return result
+                }
             }
         } catch let error as DatabaseError {
             throw noted(.state(path, error))
@@ -114,6 +133,45 @@ final class StateConnection: Sendable {
             throw noted(
                 .state(path, DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a value has a wrong type")))
         }
+    }
+
+    private enum Access { case read, written, failed }
+
+    private func accessed(_ access: Access) {
+        use.withLock { use in
+            switch access {
+            case .failed: use.failingSince = use.failingSince ?? use.began
+            case .written: use.failingSince = nil
+            case .read: break
+            }
+            use.began = nil
+        }
+    }
+
+    /// For how long nothing could be saved, or the present access has lasted; nil if all is well.
+    var waitingTime: Duration? {
+        use.withLock { [$0.failingSince, $0.began].compactMap(\.self).min() }.map { .now - $0 }
+    }
+
+    /// Finds out whether a trouble with saving is over, where nothing is to be saved. It waits for no lock.
+    func checkIsWritable() {
+        assertMayWait()
+        guard use.withLock({ $0.failingSince != nil }) else { return }
+        let isWritable = opened.withLock { opened -> Bool in
+            guard let queue = opened?.queue ?? (try? reopen()) else { return false }
+            if opened == nil { opened = Opened(queue: queue, sideFiles: SideFileIDs(beside: path)) }
+            do {
+                try queue.writeWithoutTransaction { db in
+                    try db.execute(sql: "PRAGMA busy_timeout = 0")
+                    defer { try? db.execute(sql: "PRAGMA busy_timeout = 5000") }
+                    try db.inTransaction(.immediate) { .rollback }
+                }
+                return true
+            } catch {
+                return false
+            }
+        }
+        if isWritable { accessed(.written) }
     }
 
     private func countAccess() {
