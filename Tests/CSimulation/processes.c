@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <stdlib.h>
+#include <string.h>
 
 long kernel(long number, long a, long b, long c, long d, long e, long f) {
     static __typeof__(&syscall) next;
@@ -47,7 +48,22 @@ pid_t csimulation_spawn(char *const arguments[], int report) {
     // The same numbers each time, whatever the parent has open.
     if (dup2(report, csimulation_report) < 0) _exit(127);
     KERNEL(SYS_close_range, csimulation_report + 1, ~0U, 0, 0);
-    execv("/proc/self/exe", arguments);
+    // Nor does it begin with another environment or folder.
+    static const char *const names[] = {
+        "SWIFT_DETERMINISTIC_HASHING", "SIMULATION_REPEATABLE", "SWIFT_BACKTRACE", "SIMULATION_STALLS", "SIMULATION_HALT",
+        "LLVM_PROFILE_FILE", "LD_LIBRARY_PATH",
+    };
+    char *environment[sizeof names / sizeof *names + 1];
+    int count = 0;
+    for (char **entry = environ; *entry; entry++) {
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            size_t length = strlen(names[i]);
+            bool isNamed = strncmp(*entry, names[i], length) == 0 && (*entry)[length] == '=';
+            if (isNamed && count < (int)(sizeof names / sizeof *names)) environment[count++] = *entry;
+        }
+    }
+    environment[count] = NULL;
+    execve("/proc/self/exe", arguments, environment);
     _exit(127);
 }
 

@@ -8,6 +8,7 @@ import Testing
     /// Blocks a thread until it is opened.
     private final class Gate: Sendable {
         private let ends: [Int32]
+        private let isOpen = Locked(false)
 
         init() {
             var ends: [Int32] = [-1, -1]
@@ -20,7 +21,14 @@ import Testing
             while read(ends[0], &byte, 1) < 0 {}
         }
 
-        func open() { close(ends[1]) }
+        /// Once: the number may be another file's afterwards.
+        func open() {
+            let wasOpen = isOpen.withLock { isOpen in
+                defer { isOpen = true }
+                return isOpen
+            }
+            if !wasOpen { close(ends[1]) }
+        }
     }
 
     /// Far more than there are processors.

@@ -61,17 +61,17 @@ import Testing
             letters.first?.call.contains(#""reason":"expired","lost":"\#(id):1","after":"\#(id):2"}"#) == true)
     }
 
-    @Test("A call that is given up once more after a new start is the same dead letter")
+    @Test("A call that was given up is not made again after a new start")
     func oneDeadLetter() async throws {
         let store = try GatekeeperStore()
         try store.write("A", "INSERT INTO t VALUES (1, 1)")
         let broken = Listener { _, _ in true }
         let hooks = [broken.observer("p/skipped", then: .skip), broken.observer("p/held")]
-        for starts in 1...3 {
+        for _ in 1...3 {
             try await store.serveUntilHeld(store.served(["Main"]), hooks)
             let letters = try store.state().deadLetters.all().map(\.letter)
             #expect(letters.map(\.hook) == ["p/skipped"])
-            #expect(letters.map(\.attempts) == [starts])
+            #expect(letters.map(\.attempts) == [1])
         }
     }
 

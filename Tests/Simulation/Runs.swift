@@ -20,8 +20,8 @@ struct Runs {
             [
                 "historyd-simulation", "--from", "\(scenario.seed)", "--kind", scenario.kind.rawValue,
                 "--without", scenario.leftOut.map(String.init).joined(separator: ","),
-                "--run-in", folder, "--templates", templates,
-            ] + (record.map { ["--record", $0] } ?? []), reportingTo: ends[1])
+                "--run-in", folder, "--templates", templates, "--record", record ?? "",
+            ], reportingTo: ends[1])
         csimulation_close(ends[1])
         defer { csimulation_close(ends[0]) }
         var report: [UInt8] = []
@@ -38,7 +38,10 @@ struct Runs {
     }
 
     private func spawn(_ arguments: [String], reportingTo descriptor: Int32) -> pid_t {
-        let texts = arguments.map { strdup($0) }
+        // Where a thread's stack begins depends on the arguments' length: that is the same each time.
+        let length = arguments.reduce(0) { $0 + $1.utf8.count }
+        let padding = ["--padding", String(repeating: "x", count: max(1, (1 << 14) - length))]
+        let texts = (arguments + padding).map { strdup($0) }
         defer { for text in texts { free(text) } }
         return csimulation_spawn(texts + [nil], descriptor)
     }
@@ -49,7 +52,9 @@ struct Runs {
         do {
             let outcome = try Run(scenario: scenario, files: Files(folder: folder)).perform(
                 templates: templates)
-            if let record { try outcome.record.write(toFile: record, atomically: false, encoding: .utf8) }
+            if let record, !record.isEmpty {
+                try outcome.record.write(toFile: record, atomically: false, encoding: .utf8)
+            }
             var report = Array(
                 ([outcome.reached.text] + outcome.violations.map(\.description)).joined(separator: "\n").utf8)
             csimulation_exit(csimulation_write_all(descriptor, &report, report.count) ? 0 : 1)

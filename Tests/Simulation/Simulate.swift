@@ -17,6 +17,7 @@ import PersistentHistory
     @Option(help: "How many processes run seeds side by side.") var jobs = 1
     @Option(help: .hidden) var runIn: String?
     @Option(help: .hidden) var templates: String?
+    @Option(help: .hidden) var padding: String?
     @Flag(help: "Do not shorten what fails.") var asIs = false
     @Flag(help: "Print each step of a scenario.") var steps = false
     @Flag(help: "Name what no seed has reached.") var unreached = false
