@@ -142,7 +142,7 @@ final class PublishSession {
     // MARK: Fences
 
     /// So often a fence is tried, each time behind the messages that came in between.
-    private static let fences = 16
+    private static let fences = 32
     /// So many of those messages are looked at, the newest first.
     private static let examined: UInt64 = 32
 
@@ -171,6 +171,8 @@ final class PublishSession {
                 let first = max(known + 1, state.last - min(state.last, Self.examined))
                 foreign += try (first...state.last).compactMap { try examine($0, own) }
             }
+            // Messages came while those were looked at. If one is of another publisher, this fences it off, and it says so.
+            state = try jetStream.state(of: names.history)
             writer = try StreamWriter(
                 jetStream.connection, names.history, after: state.last, window: publication.window)
             do {
