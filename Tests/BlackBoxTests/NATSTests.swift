@@ -79,7 +79,8 @@ struct NATSTests {
 
     @Test(
         "The newest server: its words, losses and loads",
-        .enabled(if: StreamPackages.areThere, StreamPackages.missing), arguments: ["words", "remade", "beat", "refused_snapshot"])
+        .enabled(if: StreamPackages.areThere, StreamPackages.missing),
+        arguments: ["words", "remade", "beat", "refused_snapshot"])
     func newestServer(scenario: String) async throws {
         let server = URL(filePath: StreamPackages.python).deletingLastPathComponent().appending(
             path: "nats-server")
