@@ -23,7 +23,8 @@ package struct FailureReports: Sendable {
     /// - Returns: How many failures of the kind were not reported since the last one that was; nil if this one is not
     ///   to be reported either.
     package mutating func take(_ text: String, at now: ContinuousClock.Instant) -> Int? {
-        let kind = String(text.map { $0.isNumber ? "#" : $0 })
+        // With other numbers it is the same kind.
+        let kind = text.split(whereSeparator: \.isNumber).joined(separator: "#")
         wasReported = false
         guard var entry = known[kind], now - entry.next < Self.longest else {
             if known.count >= Self.most { known = [:] }

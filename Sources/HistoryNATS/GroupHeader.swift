@@ -139,7 +139,9 @@ package struct GroupHeader: Hashable, Sendable {
             part: try number("Historyd-Part", in: 0...Limits.parts), isLast: value("Historyd-Last") == "1")
         guard kind == .head else {
             // Earlier publishers send neither.
-            time = value("Historyd-Time").flatMap { Int64($0) }.flatMap { HistoryTimestamp.range.contains($0) ? $0 : nil }
+            time = value("Historyd-Time").flatMap { Int64($0) }.flatMap {
+                HistoryTimestamp.range.contains($0) ? $0 : nil
+            }
             beat = value("Historyd-Beat").flatMap { Int64($0) }.flatMap { Limits.beat.contains($0) ? $0 : nil }
             return
         }

@@ -15,10 +15,12 @@ package struct StreamSettings: Hashable, Sendable {
     /// What makes the stream lose messages that followers need.
     package var problem: String? {
         if retention != "limits" {
-            return "its retention is \"\(retention)\", and the server removes what one consumer has read; set it to \"limits\""
+            return
+                "its retention is \"\(retention)\", and the server removes what one consumer has read; set it to \"limits\""
         }
         if storage != "file" {
-            return "its storage is \"\(storage)\", and a restart of the server loses it; create it with \"file\""
+            return
+                "its storage is \"\(storage)\", and a restart of the server loses it; create it with \"file\""
         }
         if mostPerSubject > 0 {
             return """
@@ -37,7 +39,8 @@ package struct StreamSettings: Hashable, Sendable {
         let (age, wanted) = (maxAge / 1_000_000_000, wantedAge?.components.seconds ?? 0)
         if age != wanted { found.append("max_age is \(text(age)), and \"maxAge\" is \(text(wanted))") }
         if max(0, maxBytes) != max(0, wantedBytes ?? 0) {
-            found.append("max_bytes is \(text(bytes: maxBytes)), and \"maxBytes\" is \(text(bytes: wantedBytes ?? 0))")
+            found.append(
+                "max_bytes is \(text(bytes: maxBytes)), and \"maxBytes\" is \(text(bytes: wantedBytes ?? 0))")
         }
         return found.isEmpty ? nil : found.joined(separator: "; ")
     }

@@ -130,7 +130,8 @@ struct Doctor {
                 let difference = try jetStream.description(of: names.history).settings.difference(
                     fromAge: wanted.maxAge, bytes: wanted.maxBytes)
             {
-                return "Its limits are not the configuration's: \(difference). Change them at the server, or there."
+                return
+                    "Its limits are not the configuration's: \(difference). Change them at the server, or there."
             }
             let end = try StreamEnd(names, jetStream)
             return end.last == nil && end.head == nil ? "It has neither history nor a snapshot yet." : nil

@@ -53,6 +53,16 @@ final class PublishSession {
     ///
     /// - Returns: The foreign messages that were found.
     func begin(wantsNewEpoch: Bool) throws -> [ForeignNote] {
+        do {
+            return try beginAtEnd(wantsNewEpoch: wantsNewEpoch)
+        } catch let error as JetStreamError where !error.isOvertaken {
+            // What is left over may be what fills the server.
+            try purgeLeftovers()
+            throw error
+        }
+    }
+
+    private func beginAtEnd(wantsNewEpoch: Bool) throws -> [ForeignNote] {
         let found = try StreamEnd(names, jetStream)
         (head, state) = (found.head?.header, found.state)
         let known = memory?.read(logger)
@@ -132,7 +142,7 @@ final class PublishSession {
     // MARK: Fences
 
     /// So often a fence is tried, each time behind the messages that came in between.
-    private static let fences = 16
+    private static let fences = 32
     /// So many of those messages are looked at, the newest first.
     private static let examined: UInt64 = 32
 
@@ -161,6 +171,8 @@ final class PublishSession {
                 let first = max(known + 1, state.last - min(state.last, Self.examined))
                 foreign += try (first...state.last).compactMap { try examine($0, own) }
             }
+            // Messages came while those were looked at. If one is of another publisher, this fences it off, and it says so.
+            state = try jetStream.state(of: names.history)
             writer = try StreamWriter(
                 jetStream.connection, names.history, after: state.last, window: publication.window)
             do {
@@ -304,12 +316,14 @@ final class PublishSession {
 
     /// Gives a snapshot up for some time.
     func snapshotFailed() {
+        let place = pending.upload?.place
         pending.upload = nil
         nextAttempt = .now + snapshotPause.next()
         do {
-            try purgeLeftovers()
+            if let place { try jetStream.purge(names.snapshots, subject: names.snapshotPart(place.first)) }
         } catch {
-            logger.warning("Parts of a snapshot that failed cannot be removed from \(names.snapshots): \(sentence(error))")
+            logger.warning(
+                "Parts of a snapshot that failed cannot be removed from \(names.snapshots): \(sentence(error))")
         }
     }
 
@@ -378,12 +392,20 @@ final class PublishSession {
         var fence = try StreamWriter(
             jetStream.connection, names.snapshots, after: jetStream.state(of: names.snapshots).last, window: 1)
         if pending.upload == nil {
-            try fence.send(
-                names.snapshotBegin,
-                GroupHeader(.begin, store: store, epoch: epoch, after: position, through: position, isLast: false))
-            try fence.drain()
+            do {
+                try fence.send(
+                    names.snapshotBegin,
+                    GroupHeader(
+                        .begin, store: store, epoch: epoch, after: position, through: position, isLast: false))
+                try fence.drain()
+            } catch let error as JetStreamError where !error.isOvertaken {
+                // A server that is full takes nothing from others either.
+                logger.debug("\(names.snapshots): \(error)")
+            }
         }
         for subject in leftovers { try jetStream.purge(names.snapshots, subject: subject) }
-        logger.info("Parts of snapshots that were not completed were removed from \(names.snapshots): \(leftovers.count).")
+        logger.info(
+            "Parts of snapshots that were not completed were removed from \(names.snapshots): \(leftovers.count)."
+        )
     }
 }

@@ -116,7 +116,9 @@ struct SnapshotFetcher {
             header.head.map({ _ in download.head != nil || download.complete(header) }) ?? true
         {
             let start = first + UInt64(download.count)
-            logger.info("\(download.name.prefix(1).uppercased())\(download.name.dropFirst()) is fetched from part \(download.count) on.")
+            logger.info(
+                "\(download.name.prefix(1).uppercased())\(download.name.dropFirst()) is fetched from part \(download.count) on."
+            )
             let consumer = try PullConsumer(jetStream, of: names.snapshots, from: start, timeout: Self.pause)
             return SnapshotParts(download, consumer, atMost: limit)
         }

@@ -67,7 +67,9 @@ final class SnapshotParts {
 
     /// Fetches for long enough to see how fast it comes.
     func fetchSome() throws {
-        while !download.isComplete, bytes < SnapshotPace.sample, waited < SnapshotPace.timeOfSample { try fetch() }
+        while !download.isComplete, bytes < SnapshotPace.sample, waited < SnapshotPace.timeOfSample {
+            try fetch()
+        }
     }
 
     /// Whether it comes fast enough to be applied while it comes.
@@ -102,7 +104,8 @@ final class SnapshotParts {
             return
         }
         guard download.head == nil else { throw Failure(description: "\(download.name) is not whole any more") }
-        guard let end = message.header, end.kind == .head, end.head?.parts == count, download.complete(end) else {
+        guard let end = message.header, end.kind == .head, end.head?.parts == count, download.complete(end)
+        else {
             next = message
             throw Interrupted()
         }

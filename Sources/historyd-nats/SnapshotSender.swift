@@ -122,6 +122,7 @@ final class SnapshotSender {
         header.part = next
         try writer.send(names.snapshotPart(first), header, try upload.part(next, of: group))
         next += 1
-        upload.forget(parts: Int(clamping: max(0, Int64(writer.lastAcknowledged) - Int64(first) + 1)), of: group)
+        upload.forget(
+            parts: Int(clamping: max(0, Int64(writer.lastAcknowledged) - Int64(first) + 1)), of: group)
     }
 }

@@ -29,7 +29,8 @@ struct StatusCommand: ParsableCommand {
             [
                 report.role.rawValue, report.name, report.isConnected ? "connected" : "not connected",
                 "epoch \(report.epoch)", "at \(report.position)", Self.text(of: report.lag),
-                Self.text(compared: report.compared) + Self.text(asOf: report.asOf), report.path, report.problem ?? report.warning ?? "",
+                Self.text(compared: report.compared) + Self.text(asOf: report.asOf), report.path,
+                report.problem ?? report.warning ?? "",
             ].joined(separator: "  ")
         }
         print(rows.joined(separator: "\n"))

@@ -18,6 +18,8 @@ struct StreamWriter {
     /// The messages that are not acknowledged.
     private var outstanding: Deque<Sent> = []
     private var outstandingBytes = 0
+    /// The sequence of the last message that the server has acknowledged, or of the one before the first.
+    private(set) var lastAcknowledged: UInt64
 
     private struct Sent {
         let bytes: Int
@@ -30,6 +32,7 @@ struct StreamWriter {
         self.connection = connection
         self.window = window
         answers = try connection.subscribe(try NATSConnection.inbox())
+        lastAcknowledged = sequence
         chain = MessageChain(stream: stream, session: Self.newSession(), after: sequence)
     }
 
@@ -96,9 +99,6 @@ struct StreamWriter {
         return outstanding.isEmpty || outstanding.count < window && hasRoom(for: bytes)
     }
 
-    /// How many of the messages that were sent are acknowledged.
-    var lastAcknowledged: UInt64 { chain.lastSequence - UInt64(outstanding.count) }
-
     /// Waits until all messages are acknowledged.
     mutating func drain() throws { while !outstanding.isEmpty { try awaitAcknowledgement() } }
 
@@ -121,6 +121,7 @@ struct StreamWriter {
         }
         // In these words; anything else is decoded.
         if message.withBody({ $0.elementsEqual(#"{"stream":"\#(chain.stream)", "seq":\#(expected)}"#.utf8) }) {
+            lastAcknowledged = expected
             return
         }
         if message.header("Status") == "503" {
@@ -133,5 +134,6 @@ struct StreamWriter {
                 call: "publish to \(chain.stream)",
                 reason: "the message got the sequence \(sequence), not \(expected)")
         }
+        lastAcknowledged = expected
     }
 }

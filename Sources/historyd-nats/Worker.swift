@@ -41,7 +41,8 @@ extension Worker {
                 let text: Logger.Message = "\(task) stopped: \(sentence(error))"
                 let isNew = status.failed(error, isRefusal: refusal != nil)
                 if isNew, let unreported = status.report(error) {
-                    let more = unreported > 0 ? " (and \(unreported, "time") more since this was last reported)" : ""
+                    let more =
+                        unreported > 0 ? " (and \(unreported, "time") more since this was last reported)" : ""
                     logger.report(refusal ?? .natsInterrupted, "\(text)\(more)", metadata: metadata)
                 } else {
                     logger.debug(text, metadata: metadata)

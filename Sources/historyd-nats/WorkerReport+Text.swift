@@ -43,9 +43,14 @@ extension WorkerReport {
         write("bytes", "Bytes of their bodies.", as: .counter) { Double($0.bytes) }
         write("sessions", "Sessions that began.", as: .counter) { Double($0.connections) }
         write("failures", "Sessions that failed, refusals among them.", as: .counter) { Double($0.failures) }
-        write("as_of_timestamp_seconds", "As of when the mirror shows the source, by the source's clock.") { $0.asOf }
+        write("as_of_timestamp_seconds", "As of when the mirror shows the source, by the source's clock.") {
+            $0.asOf
+        }
         write("heard_timestamp_seconds", "When the publisher was last heard of.") { $0.heard }
-        write("last_comparison_timestamp_seconds", "When the stream was last compared with the store or the mirror.") {
+        write(
+            "last_comparison_timestamp_seconds",
+            "When the stream was last compared with the store or the mirror."
+        ) {
             $0.compared
         }
         write("last_change_timestamp_seconds", "When the position last changed.") { $0.changed }

@@ -72,14 +72,15 @@ struct NATSTests {
         "Bad days: slow links, mute servers, lost requests, copies, two publishers, snapshots that do not fit",
         arguments: [
             "words", "status_header", "remade", "lost_consumer", "mute", "slow_publisher", "slow_follower",
-            "between", "refused_snapshot", "expired", "copied", "foreign_rate", "two_publishers",
+            "between", "expired", "copied", "foreign_rate", "two_publishers",
             "two_followers", "beat",
         ])
     func adversity(scenario: String) async throws { try await run(scenario, in: "adversity.py") }
 
     @Test(
         "The newest server: its words, losses and loads",
-        .enabled(if: StreamPackages.areThere, StreamPackages.missing), arguments: ["words", "remade", "beat"])
+        .enabled(if: StreamPackages.areThere, StreamPackages.missing),
+        arguments: ["words", "remade", "beat", "refused_snapshot"])
     func newestServer(scenario: String) async throws {
         let server = URL(filePath: StreamPackages.python).deletingLastPathComponent().appending(
             path: "nats-server")

@@ -144,7 +144,9 @@ struct MirrorTests {
         }
     }
 
-    @Test("A mirror whose history was cleaned takes a group that begins before its position, and cleans on after a refill")
+    @Test(
+        "A mirror whose history was cleaned takes a group that begins before its position, and cleans on after a refill"
+    )
     func cleaned() throws {
         let pair = try Pair(Self.schema)
         try pair.snapshot()
@@ -166,7 +168,8 @@ struct MirrorTests {
         try pair.write("INSERT INTO loose VALUES (9, 9)")
         // What the publisher sends after the server was set back.
         guard
-            case .group(let group) = try pair.source.next(after: before.position, of: before.store, knowing: nil)
+            case .group(let group) = try pair.source.next(
+                after: before.position, of: before.store, knowing: nil)
         else {
             Issue.record("there is no group")
             return

@@ -38,7 +38,8 @@ struct PullTests {
         #expect(requests.ended() && requests.ended() && requests.ended() && !requests.ended())
     }
 
-    @Test("A link of any speed from 16 kB/s on is used, and nothing waits behind more than it carries in seconds")
+    @Test(
+        "A link of any speed from 16 kB/s on is used, and nothing waits behind more than it carries in seconds")
     func pace() {
         for bytesPerSecond in [16_000.0, 64_000, 250_000, 3e6, 100e6, 1e9] {
             for start in [LinkPace.least, 8 << 20] {
@@ -87,7 +88,9 @@ struct SightTests {
     @Test("A stream that was made again or set back ends the session")
     func madeAgain() {
         let now = ContinuousClock.now
-        let rows = [Self.state(5, created: "b"), Self.state(4), Self.state(0, first: 0), Self.state(9, created: "b")]
+        let rows = [
+            Self.state(5, created: "b"), Self.state(4), Self.state(0, first: 0), Self.state(9, created: "b"),
+        ]
         for new in rows {
             var sight = StreamSight(state: Self.state(5), seen: 5, at: now)
             #expect(sight.look(new, at: now) == .over("was made again, or set back"))
@@ -123,8 +126,10 @@ struct SnapshotPlanTests {
         let rows: [(GroupHeader?, UInt64, Int?)] = [
             (Self.header(.begin, 40), 99, 0), (Self.header(.snapshot, 40, part: 0), 100, 1),
             (Self.header(.snapshot, 40, part: 7), 107, 8), (Self.header(.snapshot, 40, part: 7), 108, nil),
-            (Self.header(.snapshot, 41, part: 7), 107, nil), (Self.header(.snapshot, 40, part: 7, epoch: 6), 107, nil),
-            (Self.header(.begin, 40), 107, nil), (Self.header(.head, 40), 107, nil), (nil, 107, nil), (nil, 0, nil),
+            (Self.header(.snapshot, 41, part: 7), 107, nil),
+            (Self.header(.snapshot, 40, part: 7, epoch: 6), 107, nil),
+            (Self.header(.begin, 40), 107, nil), (Self.header(.head, 40), 107, nil), (nil, 107, nil),
+            (nil, 0, nil),
             (Self.header(.snapshot, 40, part: 7), 3, nil),
         ]
         for (last, sequence, parts) in rows {
@@ -135,7 +140,8 @@ struct SnapshotPlanTests {
 
     @Test("Parts of no snapshot that is kept are left over")
     func leftovers() {
-        let subjects = [3, 70, 500].map { Self.names.snapshotPart($0) } + ["history_snapshot.contacts.part.x", "other"]
+        let subjects =
+            [3, 70, 500].map { Self.names.snapshotPart($0) } + ["history_snapshot.contacts.part.x", "other"]
         #expect(
             SnapshotResumption.leftovers(among: subjects, Self.names, kept: [70, 900]) == [
                 Self.names.snapshotPart(3), Self.names.snapshotPart(500),
@@ -159,13 +165,15 @@ struct SnapshotPlanTests {
         // The first part of the group is gone.
         #expect(isBehind([Self.header(.group, 60, part: 1, after: 50)], through: 55))
         #expect(isBehind([Self.header(.begin, 60, after: 60)], through: 59))
-        #expect(!isBehind([Self.header(.group, 60, after: 50, epoch: 4)], through: 1) && !isBehind([], through: 1))
+        #expect(
+            !isBehind([Self.header(.group, 60, after: 50, epoch: 4)], through: 1) && !isBehind([], through: 1))
     }
 }
 
 @Suite("Which failures are reported")
 struct FailureReportsTests {
-    @Test("The same failure with other numbers is reported after pauses that grow, with the count of the others")
+    @Test(
+        "The same failure with other numbers is reported after pauses that grow, with the count of the others")
     func repeated() {
         var reports = FailureReports()
         let start = ContinuousClock.now
@@ -174,7 +182,9 @@ struct FailureReportsTests {
         // Two publishers that fence each other off for an hour.
         for second in stride(from: 0, to: 3600, by: 2) {
             total += 1
-            if let more = reports.take("another publisher, with message \(second)", at: start + .seconds(second)) {
+            if let more = reports.take(
+                "another publisher, with message \(second)", at: start + .seconds(second))
+            {
                 reported.append(more)
                 #expect(reports.wasReported)
             } else {
@@ -209,7 +219,9 @@ struct StreamSettingsTests {
         #expect(settings.difference(fromAge: nil, bytes: nil) == nil)
         (settings.maxAge, settings.maxBytes) = (60_000_000_000, 1 << 20)
         #expect(settings.difference(fromAge: .seconds(60), bytes: 1 << 20) == nil)
-        #expect(settings.difference(fromAge: .seconds(61), bytes: 1 << 20) == "max_age is 60 s, and \"maxAge\" is 61 s")
+        #expect(
+            settings.difference(fromAge: .seconds(61), bytes: 1 << 20)
+                == "max_age is 60 s, and \"maxAge\" is 61 s")
         #expect(settings.difference(fromAge: nil, bytes: nil)?.contains("max_bytes is 1048576 bytes") ?? false)
     }
 }

@@ -79,7 +79,9 @@ enum NATSDecoder {
 
     private static func publication(_ node: DocumentNode, names: inout Claims) -> NATSConfiguration.Publication?
     {
-        guard let fields = node.fields(["store", "name", "feed", "stream", "snapshot", "window", "hold", "beat"]) else {
+        guard
+            let fields = node.fields(["store", "name", "feed", "stream", "snapshot", "window", "hold", "beat"])
+        else {
             return nil
         }
         let store = fields.required("store", "the store's path")?.filePath()

@@ -30,7 +30,8 @@ struct MirrorWriter {
     /// - Parameters:
     ///   - found: What the mirror has.
     ///   - known: The number of the last change that it had.
-    init(_ db: Database, _ found: MirrorSections, after known: Int64, isSnapshot: Bool, of store: String) throws {
+    init(_ db: Database, _ found: MirrorSections, after known: Int64, isSnapshot: Bool, of store: String) throws
+    {
         self.db = db
         self.known = isSnapshot ? 0 : known
         self.store = store

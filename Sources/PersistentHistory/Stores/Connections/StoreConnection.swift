@@ -113,12 +113,18 @@ extension Database {
     /// Runs a body in a transaction of a connection that only reads.
     func inReadTransaction<T>(_ body: () throws -> T) throws -> T { try inTransaction("BEGIN", body) }
 
-    /// The access that it is a part of ends the transaction where this fails: see `readEndingTransactions`.
+    /// The access that it is a part of ends the transaction where even ROLLBACK fails: see `readEndingTransactions`.
     fileprivate func inTransaction<T>(_ begin: String, _ body: () throws -> T) throws -> T {
-        try step(begin)
-        let result = try body()
-        try step("COMMIT")
-        return result
+        do {
+            // Within the `do`: a progress handler can end the statement after the transaction has begun.
+            try step(begin)
+            let result = try body()
+            try step("COMMIT")
+            return result
+        } catch {
+            rollBackTransaction()
+            throw error
+        }
     }
 
     private func step(_ sql: String) throws {

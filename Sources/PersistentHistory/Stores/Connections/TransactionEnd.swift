@@ -2,14 +2,14 @@ import GRDB
 import GRDBSQLite
 
 extension Database {
-    /// Ends the open transaction without its changes, whatever has happened in it.
+    /// Rolls the open transaction back, if there is one.
     ///
     /// `ROLLBACK` is a statement as any other: SQLite does not even prepare it while the connection is interrupted, and
-    /// an interruption lasts as long as a statement runs. So all statements are reset first. What limits the connection's
-    /// work is taken away where it stands in the way, and then the connection is of no further use.
+    /// an interruption lasts as long as a statement runs. So all statements are reset first.
     ///
-    /// - Returns: Whether the connection can be used further.
-    func endTransaction() -> Bool {
+    /// - Returns: Whether no transaction is open any more. A limit on the connection's work can keep it open.
+    @discardableResult
+    func rollBackTransaction() -> Bool {
         guard let connection = sqliteConnection, isInsideTransaction else { return true }
         var statement = sqlite3_next_stmt(connection, nil)
         while let current = statement {
@@ -17,7 +17,15 @@ extension Database {
             statement = sqlite3_next_stmt(connection, current)
         }
         sqlite3_exec(connection, "ROLLBACK", nil, nil, nil)
-        guard isInsideTransaction else { return true }
+        return !isInsideTransaction
+    }
+
+    /// The same, whatever limits the connection's work: that is taken away, and then the connection is of no further use.
+    ///
+    /// - Returns: Whether the connection can be used further.
+    fileprivate func endTransaction() -> Bool {
+        if rollBackTransaction() { return true }
+        let connection = sqliteConnection
         sqlite3_progress_handler(connection, 0, nil, nil)
         sqlite3_set_authorizer(connection, nil, nil)
         sqlite3_exec(connection, "ROLLBACK", nil, nil, nil)
@@ -49,6 +57,8 @@ private struct TransactionEnd {
     private var isUsable = true
 
     mutating func follow<T>(_ db: Database, _ body: (Database) throws -> T) throws -> T {
+        // An access by GRDB alone may have left one.
+        db.rollBackTransaction()
         defer {
             // There is no connection where it was closed meanwhile.
             wasOpen = db.sqliteConnection != nil && db.isInsideTransaction
@@ -73,7 +83,8 @@ private struct TransactionEnd {
                 hint: "The store is opened again.", cause: failure)
         }
         guard !wasOpen || failure != nil else {
-            throw HistoryError(.sqlite, "A transaction on \"\(queue.path)\" was left open, and was rolled back.")
+            throw HistoryError(
+                .sqlite, "A transaction on \"\(queue.path)\" was left open, and was rolled back.")
         }
         return try result.get()
     }
