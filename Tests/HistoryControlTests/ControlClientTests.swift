@@ -46,7 +46,12 @@ import Testing
             close(descriptor)
             close(accept(listener, nil, nil))
         }
-        let connection = await onPool { accept(listener, nil, nil) }
+        let connection = await onPool {
+            let connection = accept(listener, nil, nil)
+            var request = [UInt8](repeating: 0, count: 4096)
+            _ = read(connection, &request, request.count)
+            return connection
+        }
         let text = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
         #expect(write(connection, text, text.utf8.count) == text.utf8.count)
         #expect(try await answer == Array("ok".utf8))

@@ -59,7 +59,6 @@ import Testing
         )
         try await withCoprocess(command) { plugin in
             #expect(await plugin.observe([Calls.observe(1)]).succeeded == 1)
-            #expect(await plugin.observe([Calls.observe(2)]).succeeded == 1)
         }
     }
 

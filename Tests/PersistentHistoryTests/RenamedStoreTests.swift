@@ -15,6 +15,7 @@ import Testing
         let path = store.path
         let stop = OneShotEvent()
         let isRenamed = Locked(false)
+        let openings = Locked(0)
         let events = EventLog { event in
             switch event {
             case .trackingComplete:
@@ -26,7 +27,12 @@ import Testing
                 guard isFirst else { return }
                 for suffix in ["-wal", "-shm"] { unlink(path + suffix) }
                 _ = rename(backup, path)
-            case .storeOpened: if isRenamed.withLock(\.self) { stop.signal() }
+            case .storeOpened:
+                let count = openings.withLock { openings in
+                    openings += 1
+                    return openings
+                }
+                if count == 2 { stop.signal() }
             default: break
             }
         }

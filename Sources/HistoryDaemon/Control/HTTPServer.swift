@@ -1,3 +1,4 @@
+import Glibc
 import HistoryControl
 package import Logging
 import NIOCore
@@ -50,12 +51,8 @@ package struct HTTPServer: Sendable {
     private typealias Server = NIOAsyncChannel<any Channel, Never>
 
     private func bind(_ descriptor: Int32, _ group: MultiThreadedEventLoopGroup) async throws -> Server {
-        // NIO listens again, with 128 by default. The kernel takes no more than net.core.somaxconn: a user that connects
-        // and leaves again and again shall not keep others out.
-        let bootstrap = ServerBootstrap(group: group)
-            .serverChannelOption(.backlog, value: .max)
-            .childChannelOption(.autoRead, value: false)
-        return try await bootstrap.bind(descriptor) { channel in
+        let bootstrap = ServerBootstrap(group: group).childChannelOption(.autoRead, value: false)
+        let server: Server = try await bootstrap.bind(descriptor) { channel in
             channel.eventLoop.makeCompletedFuture {
                 try channel.pipeline.syncOperations.configureHTTPServerPipeline(
                     withPipeliningAssistance: false, withErrorHandling: false,
@@ -65,6 +62,10 @@ package struct HTTPServer: Sendable {
                 return channel
             }
         }
+        // NIO has listened again, with 128, before it looks at any option. The kernel takes no more than
+        // net.core.somaxconn: a user that connects and leaves again and again shall not keep others out.
+        _ = listen(descriptor, .max)
+        return server
     }
 
     private func accept(

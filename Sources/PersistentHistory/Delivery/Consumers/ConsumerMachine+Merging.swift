@@ -225,6 +225,8 @@ extension ConsumerMachine {
         guard let expiry else { return .proceed }
         if let failure {
             if dependencies.isEnding { return .proceed }
+            // A process that is stopped for another to take its place has not failed.
+            if failure.reason == .cancelled { return .retry(after: Self.pauseAfterCancellation) }
             switch decide(hook, failure, at: expiry.after) {
             case .retry(let delay), .hold(let delay): return .retry(after: delay)
             case .skip:

@@ -16,7 +16,8 @@ package struct ReaderRights: Sendable {
         assertMayWait()
         if userID == 0 { return true }
         let trail = PathTrail(following: path)
-        guard let file = trail.store?.path, let rights = FileRights(of: file) else { return false }
+        guard let file = trail.store?.path, var rights = FileRights(of: file) else { return false }
+        if rights.mode & FileRights.maskBits == 0 { rights.list = nil }
         let folders = Set(trail.lookups.map(\.folder))
         return rights.grants(.read, to: principal) && folders.allSatisfy(mayPass)
     }
@@ -27,6 +28,10 @@ package struct ReaderRights: Sendable {
 }
 
 extension FileRights {
+    /// The kernel does not look at a list whose mask allows nothing (`acl_permission_check` in fs/namei.c): users that it
+    /// names are others then.
+    fileprivate static let maskBits: UInt32 = 0o070
+
     /// Who may pass through a folder: the right to that is `read` here. Nil if it cannot be seen.
     init?(passing folder: String) {
         var status = stat()
@@ -36,6 +41,6 @@ extension FileRights {
         self.init(
             owner: status.st_uid, group: status.st_gid,
             mode: passing(mode >> 6) << 6 | passing(mode >> 3) << 3 | passing(mode),
-            list: Self.list(of: folder, permission: passing))
+            list: mode & Self.maskBits == 0 ? nil : Self.list(of: folder, permission: passing))
     }
 }
