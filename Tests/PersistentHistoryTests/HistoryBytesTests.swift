@@ -13,7 +13,8 @@ import Testing
     private func recorded() throws -> TrackedStore {
         let store = try TrackedStore()
         try store.write(
-            "WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 120) INSERT INTO person (id, name) SELECT i, printf('%.*c', \(Self.text.utf8.count), 'x') FROM n")
+            "WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 120) INSERT INTO person (id, name) SELECT i, printf('%.*c', \(Self.text.utf8.count), 'x') FROM n"
+        )
         try store.write("DELETE FROM person WHERE id <= 60")
         try store.write("DELETE FROM person")
         return store
@@ -92,7 +93,9 @@ import Testing
     func parts() {
         var outline = TransactionOutline(partSize: 80)
         let entity = CoreDataCatalog.unnamed(1, "A").entity
-        for number: Int64 in 1...200 { outline.add(number, entity, .delete, bytes: number == 100 ? 9 << 20 : 1 << 17) }
+        for number: Int64 in 1...200 {
+            outline.add(number, entity, .delete, bytes: number == 100 ? 9 << 20 : 1 << 17)
+        }
         let parts = outline.whole.parts(of: 80)
         #expect(parts.reduce(0) { $0 + $1.size.count } == 200)
         #expect(

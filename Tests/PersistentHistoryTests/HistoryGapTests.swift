@@ -142,7 +142,10 @@ import Testing
         for start in [0, floor] { #expect(try read(reader, after: start).error == nil) }
         let entities = try read(reader, after: floor).numbers
         #expect(!entities.isEmpty)
-        #expect(try reader.batch(after: floor).transactions.flatMap(\.changes).allSatisfy { $0.entity.name == "item" })
+        #expect(
+            try reader.batch(after: floor).transactions.flatMap(\.changes).allSatisfy {
+                $0.entity.name == "item"
+            })
         try reader.close()
     }
 

@@ -3,7 +3,8 @@ import PersistentHistory
 
 /// Which programs' transactions are wanted, and which properties' updates.
 struct ProgramFilter: ParsableArguments {
-    @Option(help: "Only transactions of this process: its name in a store of Core Data's, otherwise its number.")
+    @Option(
+        help: "Only transactions of this process: its name in a store of Core Data's, otherwise its number.")
     var process: [String] = []
 
     @Option(help: "Only transactions of the app with this bundle identifier, which a store of Core Data's has.")

@@ -41,7 +41,8 @@ struct SalvageWriter: ~Copyable {
         case .csv:
             records.write(token: "", "missing", "\(numbers.lowerBound) to \(numbers.upperBound)")
         case .table:
-            try output.writeLine("--- transactions \(numbers.lowerBound) to \(numbers.upperBound) are missing ---")
+            try output.writeLine(
+                "--- transactions \(numbers.lowerBound) to \(numbers.upperBound) are missing ---")
         }
     }
 
@@ -66,7 +67,8 @@ struct SalvageWriter: ~Copyable {
                 HistoryJSON.objectIDURL(of: change.objectID, in: change.entity, store: token.store).printable
             }
             for change in changes {
-                try output.writeLine("\(token)  (transaction missing)  \(change.operation.rawValue)  \(object(change))")
+                try output.writeLine(
+                    "\(token)  (transaction missing)  \(change.operation.rawValue)  \(object(change))")
             }
         }
     }

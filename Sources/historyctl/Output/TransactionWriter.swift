@@ -19,7 +19,8 @@ struct TransactionWriter: ~Copyable {
     ///   - filter: Of the transactions that come, which changes are wanted.
     ///   - labels: What says which objects they are of.
     init(
-        _ format: HistoryFormat, _ reader: (any HistoryReading)? = nil, isOfCoreData: Bool, filter: HistoryFilter,
+        _ format: HistoryFormat, _ reader: (any HistoryReading)? = nil, isOfCoreData: Bool,
+        filter: HistoryFilter,
         labels: [ObjectLabels] = []
     ) {
         self.isOfCoreData = isOfCoreData
@@ -59,7 +60,8 @@ struct TransactionWriter: ~Copyable {
         try flush(to: &output)
     }
 
-    private mutating func writeParts(of transaction: HistoryTransaction, to output: inout StandardOutput) throws {
+    private mutating func writeParts(of transaction: HistoryTransaction, to output: inout StandardOutput) throws
+    {
         var isFirst = true
         try reader?.forEachPart(of: transaction, filter: filter) { changes, isLast in
             let changes = try labels.reduce(changes) { try $1.label($0) }
@@ -116,7 +118,7 @@ struct TransactionWriter: ~Copyable {
             beginning + [
                 change.operation.rawValue, change.entity.name, object(change),
             ] + (labels.isEmpty ? [] : [change.shownLabel ?? ""]) + [
-                (change.changedProperties + Self.unnamed(change)).joined(separator: ", "),
+                (change.changedProperties + Self.unnamed(change)).joined(separator: ", ")
             ]
         } + transaction.recreated.map { beginning + ["recreated", $0] }
     }

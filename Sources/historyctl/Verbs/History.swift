@@ -91,7 +91,9 @@ struct History: ParsableCommand {
             after != nil || before != nil || since != nil || until != nil || noAuthor || object != nil
             || limit != nil || reverse || !label.isEmpty || programs.isSelective
             || !(author + excludeAuthor + entity).isEmpty || !operation.isEmpty
-        if salvage, isSelective { throw ValidationError("--salvage shows all that is left: only --format goes with it.") }
+        if salvage, isSelective {
+            throw ValidationError("--salvage shows all that is left: only --format goes with it.")
+        }
     }
 
     func run() throws {
@@ -102,7 +104,8 @@ struct History: ParsableCommand {
             reader, after: after, before: before, filter: filter, limit: limit, isReversed: reverse)
         var output = StandardOutput()
         var writer = TransactionWriter(
-            format, reader, isOfCoreData: reader is CoreDataReader, filter: filter, labels: try label.map { try $0.labels(reader) })
+            format, reader, isOfCoreData: reader is CoreDataReader, filter: filter,
+            labels: try label.map { try $0.labels(reader) })
         try writer.begin(&output)
         do {
             while let transactions = try pages.next() { try writer.write(transactions, to: &output) }

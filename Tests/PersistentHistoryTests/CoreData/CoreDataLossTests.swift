@@ -55,9 +55,10 @@ import Testing
         print("gaps: \(seed)")
         for _ in 0..<12 {
             let folder = try TemporaryFolder(inMemory: true)
-            let missing = Set((0..<Int.random(in: 1...4, using: &seed)).map { _ in
-                Int64.random(in: 2...9, using: &seed)
-            })
+            let missing = Set(
+                (0..<Int.random(in: 1...4, using: &seed)).map { _ in
+                    Int64.random(in: 2...9, using: &seed)
+                })
             let path = try store(
                 folder, isIndexed: Bool.random(using: &seed),
                 changedBy: missing.map { delete($0...$0) }.joined())

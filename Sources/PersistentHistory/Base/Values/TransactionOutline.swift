@@ -131,7 +131,9 @@ struct UnreadChanges: Sendable {
 
     /// Everything at once.
     static func whole(_ transaction: HistoryTransaction, values: WantedValues? = nil) -> UnreadChanges? {
-        guard let outline = transaction.outline, let start = outline.whole.pieces.first?.start else { return nil }
+        guard let outline = transaction.outline, let start = outline.whole.pieces.first?.start else {
+            return nil
+        }
         return UnreadChanges(
             transaction: transaction, group: nil, range: start...max(start, outline.last),
             count: outline.whole.count, part: nil, values: values)

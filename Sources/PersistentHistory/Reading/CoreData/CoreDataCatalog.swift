@@ -46,14 +46,16 @@ struct CoreDataCatalog: Sendable {
         let own = try CoreDataTables.columns(of: "Z_METADATA", db)
         let plist = own.contains("Z_PLIST") ? "Z_PLIST" : "NULL"
         try db.rows(
-            "SELECT CAST(Z_UUID AS BLOB), \(plist) FROM Z_METADATA NOT INDEXED \(CoreDataTables.newest(own)) LIMIT 1") {
+            "SELECT CAST(Z_UUID AS BLOB), \(plist) FROM Z_METADATA NOT INDEXED \(CoreDataTables.newest(own)) LIMIT 1"
+        ) {
             row in
             guard try row.step(db) else { return }
             for column: Int32 in 0...1 {
                 if case .blob(let bytes) = HistoryValue(row, column) { metadata += bytes }
             }
         }
-        return Version(schema: schema, metadata: metadata, modelSize: try modelSize(db), numbers: try numbers(db))
+        return Version(
+            schema: schema, metadata: metadata, modelSize: try modelSize(db), numbers: try numbers(db))
     }
 
     /// 0 where the store has no model.
@@ -71,7 +73,8 @@ struct CoreDataCatalog: Sendable {
         let own = try CoreDataTables.columns(of: "Z_PRIMARYKEY", db)
         guard own.isSuperset(of: ["Z_ENT", "Z_NAME"]) else { return [] }
         let parent = own.contains("Z_SUPER") ? "Z_SUPER" : "0"
-        return try db.rows("SELECT Z_ENT, Z_NAME, \(parent) FROM Z_PRIMARYKEY NOT INDEXED ORDER BY Z_ENT") { row in
+        return try db.rows("SELECT Z_ENT, Z_NAME, \(parent) FROM Z_PRIMARYKEY NOT INDEXED ORDER BY Z_ENT") {
+            row in
             var numbers: [PrimaryKey] = []
             while try row.step(db) {
                 guard numbers.count < mostEntities else { throw UnexpectedValue("it has too many entities") }
@@ -121,7 +124,8 @@ struct CoreDataCatalog: Sendable {
     private static func readableNumbers(_ db: Database) -> [PrimaryKey] {
         // Core Data gives them from 1 on, and its own from 16001 on.
         (Array(1...2000) + Array(16_001...16_010)).compactMap { number in
-            try? db.rows("SELECT Z_ENT, Z_NAME, Z_SUPER FROM Z_PRIMARYKEY NOT INDEXED WHERE Z_ENT = ?", number) {
+            try? db.rows("SELECT Z_ENT, Z_NAME, Z_SUPER FROM Z_PRIMARYKEY NOT INDEXED WHERE Z_ENT = ?", number)
+            {
                 row in
                 guard try row.step(db), case .text(let name) = HistoryValue(row, 1) else { return nil }
                 return PrimaryKey(
@@ -130,7 +134,9 @@ struct CoreDataCatalog: Sendable {
         }
     }
 
-    private static func entities(_ db: Database, _ version: Version, _ model: ObjectModel?) throws -> [Int64: Known] {
+    private static func entities(_ db: Database, _ version: Version, _ model: ObjectModel?) throws -> [Int64:
+        Known]
+    {
         let evidence = try model.map { try ModelColumns(db, $0) }
         let names = Dictionary(version.numbers.map { ($0.number, $0.name) }) { first, _ in first }
         var entities: [Int64: Known] = [:]

@@ -41,7 +41,8 @@ public struct CoreDataFootprint: Sendable {
         let times = try db.cachedStatement(
             sql: "SELECT Z_PK, ZTIMESTAMP FROM ATRANSACTION NOT INDEXED ORDER BY Z_PK"
         ).sqliteStatement
-        let changes = try db.cachedStatement(sql: tables.changeQuery("Z_PK >= ?1 ORDER BY Z_PK")).sqliteStatement
+        let changes = try db.cachedStatement(sql: tables.changeQuery("Z_PK >= ?1 ORDER BY Z_PK"))
+            .sqliteStatement
         sqlite3_reset(times)
         sqlite3_reset(changes)
         sqlite3_bind_int64(changes, 1, .min)

@@ -44,6 +44,8 @@ package struct CoreDataSalvage {
             try withoutActuallyEscaping(body) { body in
                 try connection.read { db in
                     guard try StoreRecorder.hasCoreDataHistory(db) else { throw CoreDataReader.noHistory(path) }
+                    // One bad cell would make its whole page unreadable. SQLite checks each cell that it reads.
+                    try db.execute(sql: "PRAGMA cell_size_check = OFF")
                     var salvage = try CoreDataSalvage(db, body)
                     try salvage.run()
                     return salvage.summary
@@ -66,7 +68,9 @@ package struct CoreDataSalvage {
         var transactions = try SalvagedRows(
             db, catalog.tables.transactionQuery("> ?1 ORDER BY Z_PK"),
             catalog.tables.transactionQuery("= ?1"), atMost: newest)
-        let highest = (try? db.firstRow("SELECT max(Z_PK) FROM ACHANGE NOT INDEXED") { sqlite3_column_int64($0, 0) })
+        let highest = try? db.firstRow("SELECT max(Z_PK) FROM ACHANGE NOT INDEXED") {
+            sqlite3_column_int64($0, 0)
+        }
         var changes = try SalvagedRows(
             db, catalog.tables.changeQuery("Z_PK > ?1 ORDER BY Z_PK"), catalog.tables.changeQuery("Z_PK = ?1"),
             atMost: highest ?? newest * 100)
@@ -92,16 +96,22 @@ package struct CoreDataSalvage {
     }
 
     /// A transaction, with its changes.
-    private mutating func tell(_ row: OpaquePointer, _ changes: inout SalvagedRows, _ change: inout OpaquePointer?)
+    private mutating func tell(
+        _ row: OpaquePointer, _ changes: inout SalvagedRows, _ change: inout OpaquePointer?
+    )
         throws
     {
         let id = sqlite3_column_int64(row, 0)
-        guard HistoryPosition.range.contains(id), let origin = try? origins.origin(row, db, catalog.tables) else {
+        guard HistoryPosition.range.contains(id) else {
             summary.unreadable += 1
             return
         }
         try tellMissing(before: id)
         last = id
+        guard let origin = try? origins.origin(row, db, catalog.tables) else {
+            summary.unreadable += 1
+            return
+        }
         summary.transactions += 1
         repeat {
             let found = try collect(&changes, &change, of: id, at: origin.timestamp)
@@ -128,7 +138,8 @@ package struct CoreDataSalvage {
 
     /// The changes of a transaction that come next, as many as fit into memory.
     private mutating func collect(
-        _ changes: inout SalvagedRows, _ change: inout OpaquePointer?, of owner: Int64, at time: HistoryTimestamp?
+        _ changes: inout SalvagedRows, _ change: inout OpaquePointer?, of owner: Int64,
+        at time: HistoryTimestamp?
     ) throws -> [HistoryChange] {
         var found: [HistoryChange] = []
         var size = ReadSize()

@@ -74,7 +74,8 @@ struct CoreDataTables: Sendable, Hashable {
         }
         guard indexed != count else { return }
         throw UnexpectedValue(
-            "the transaction \(transaction) has \(count, "change") in the table ACHANGE, and \(indexed) in its index")
+            "the transaction \(transaction) has \(count, "change") in the table ACHANGE, and \(indexed) in its index"
+        )
     }
 
     // MARK: Statements
@@ -114,7 +115,8 @@ extension CoreDataTables {
             try hasNewest
             ? number(
                 db,
-                "SELECT Z_MAX FROM Z_PRIMARYKEY NOT INDEXED WHERE Z_NAME = 'TRANSACTION' ORDER BY Z_ENT DESC LIMIT 1")
+                "SELECT Z_MAX FROM Z_PRIMARYKEY NOT INDEXED WHERE Z_NAME = 'TRANSACTION' ORDER BY Z_ENT DESC LIMIT 1"
+            )
             : nil
         let end = max(last ?? 0, given ?? 0)
         // Checked before anything is counted on from them.

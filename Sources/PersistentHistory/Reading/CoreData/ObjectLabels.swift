@@ -33,7 +33,8 @@ package struct ObjectLabels: Sendable {
                 try CoreDataTables.columns(of: table, db).contains(BinaryText(column))
             else {
                 throw HistoryError(
-                    .notAnEntity, "The table \"\(table)\" has no column \"\(column)\" for \"\(entity).\(property)\"."
+                    .notAnEntity,
+                    "The table \"\(table)\" has no column \"\(column)\" for \"\(entity).\(property)\"."
                 )
             }
             let names = model.entities.values.map(\.name).filter { name in
@@ -49,7 +50,9 @@ package struct ObjectLabels: Sendable {
     /// The transactions, with labels for the objects of the entity.
     package func label(_ transactions: [HistoryTransaction]) throws -> [HistoryTransaction] {
         let texts = try texts(of: transactions.flatMap(\.changes))
-        return transactions.map { $0.labelled { change in change.label ?? number(change).flatMap { texts[$0] } } }
+        return transactions.map {
+            $0.labelled { change in change.label ?? number(change).flatMap { texts[$0] } }
+        }
     }
 
     /// The same for changes of a large one.
@@ -61,7 +64,8 @@ package struct ObjectLabels: Sendable {
     }
 
     private func number(_ change: HistoryChange) -> Int64? {
-        guard entities.contains(change.entity.name), case .integer(let number)? = change.objectID.onlyValue else {
+        guard entities.contains(change.entity.name), case .integer(let number)? = change.objectID.onlyValue
+        else {
             return nil
         }
         return number
