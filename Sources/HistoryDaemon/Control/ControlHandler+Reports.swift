@@ -100,7 +100,7 @@ extension ControlHandler {
         let behind = saved.flatMap { saved in positions.map { max(0, $0.newest.number - saved.position) } }
         let isWorking = positions?.working.contains(consumer.author) ?? false
         let state: ConsumerReport.State =
-            if isPaused {
+            if isPaused || store.control.passes.isHeld(by: .consumer(BinaryText(consumer.author))) {
                 .paused
             } else if !isOpen {
                 .waiting
@@ -139,6 +139,11 @@ extension ControlHandler {
         report.lag = lagReport(known.lag)
         report.hook = known.failure?.hook
         report.problem = known.problem
+        if let saved, let positions, let reached = positions.reached[consumer.author],
+            reached > saved.position
+        {
+            report.replayThrough = HistoryToken(store: positions.newest.store, number: reached).description
+        }
         report.deadLetters = positions?.deadLetters[consumer.author]
         report.contexts = consumer.contexts.map { replica in
             context(replica.name, "replica", known.contexts[replica.name], replicaLag) {

@@ -114,6 +114,11 @@ extension RuntimeStatus.Store {
                 $0.shown = [:]
                 $0.move(to: token)
             }
+        case .consumerMoved(let consumer, _, let token, _):
+            change(consumer, mayChangeLine: true) {
+                $0.heldHooks = []
+                $0.move(to: token)
+            }
         case .cursorMoved(let consumer, let token):
             change(consumer, mayChangeLine: release(consumer)) { $0.move(to: token) }
         case .delivered(let consumer, let hook, let deliveries):

@@ -33,13 +33,16 @@ public struct HistoryCleaner: Sendable {
         try await clean(through: limit, of: nil, shouldStop: shouldStop)
     }
 
-    /// - Parameter history: What each step must find: the file may have been replaced since the plan was made.
+    /// - Parameters:
+    ///   - history: What each step must find: the file may have been replaced since the plan was made.
+    ///   - gate: Lets a step through unless a consumer was moved since then.
     func clean(
-        through limit: Int64, of history: PlannedHistory?, shouldStop: @Sendable () -> Bool
+        through limit: Int64, of history: PlannedHistory?, gate: PlannedGate? = nil,
+        shouldStop: @Sendable () -> Bool
     ) async throws -> Outcome {
         let queue = try StoreConnection.open(path, .write, timeout: .zero, work: WorkLimit())
         do {
-            let outcome = try await clean(queue, through: limit, of: history, shouldStop)
+            let outcome = try await clean(queue, through: limit, of: history, gate, shouldStop)
             try HistoryError.translating(path) { try queue.end() }
             return outcome
         } catch {
@@ -50,7 +53,7 @@ public struct HistoryCleaner: Sendable {
     }
 
     private func clean(
-        _ queue: DatabaseQueue, through limit: Int64, of history: PlannedHistory?,
+        _ queue: DatabaseQueue, through limit: Int64, of history: PlannedHistory?, _ gate: PlannedGate?,
         _ shouldStop: @Sendable () -> Bool
     ) async throws -> Outcome {
         try access(queue) { db in
@@ -61,7 +64,7 @@ public struct HistoryCleaner: Sendable {
         }
         let tables = CheckedTables()
         var deleted = 0
-        let done = try await inSteps(queue, size: 250, in: 250...2000, shouldStop) { db, size in
+        let done = try await inSteps(queue, size: 250, in: 250...2000, gate, shouldStop) { db, size in
             try tables.check(db)
             try history?.check(db)
             return try CleaningStep(db, limit: limit, rule: rule, size: size)
@@ -91,7 +94,7 @@ public struct HistoryCleaner: Sendable {
             )
         }
         guard isIncremental else { return 0 }
-        let pages = try await inSteps(queue, size: 8, in: 4...256, shouldStop) { db, size in
+        let pages = try await inSteps(queue, size: 8, in: 4...256, nil, shouldStop) { db, size in
             let before = try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0
             if before > 0 { try db.execute(sql: "PRAGMA incremental_vacuum(\(size))") }
             let freed = before - (try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0)
@@ -104,7 +107,8 @@ public struct HistoryCleaner: Sendable {
     ///
     /// - Returns: What they did in all.
     private func inSteps(
-        _ queue: DatabaseQueue, size: Int, in sizes: ClosedRange<Int>, _ shouldStop: @Sendable () -> Bool,
+        _ queue: DatabaseQueue, size: Int, in sizes: ClosedRange<Int>, _ gate: PlannedGate?,
+        _ shouldStop: @Sendable () -> Bool,
         step: (Database, _ size: Int) throws -> CleaningStep, committed: (CleaningStep) -> Void = { _ in }
     ) async throws -> Int {
         var pace = CleaningPace(size: size, in: sizes)
@@ -114,17 +118,11 @@ public struct HistoryCleaner: Sendable {
         var last: (version: Int64, newest: Int64?, at: ContinuousClock.Instant)?
         while !shouldStop() {
             do {
-                let (result, duration, seen) = try access(queue) { db in
-                    let seen = try Int64.fetchOne(try db.cachedStatement(sql: "PRAGMA data_version")) ?? 0
-                    var result = CleaningStep(done: 0, isLast: true)
-                    var start = ContinuousClock.now
-                    try db.inTransaction(.immediate) {
-                        start = .now
-                        result = try step(db, pace.size)
-                        return .commit
-                    }
-                    return (result, ContinuousClock.now - start, seen)
-                }
+                let taken =
+                    if let gate {
+                        try gate.gate.step(gate.pass) { try takeStep(queue, pace.size, step) }
+                    } else { try takeStep(queue, pace.size, step) }
+                guard let (result, duration, seen) = taken else { break }
                 done += result.done
                 committed(result)
                 refusals = 0
@@ -149,6 +147,22 @@ public struct HistoryCleaner: Sendable {
             }
         }
         return done
+    }
+
+    private func takeStep(
+        _ queue: DatabaseQueue, _ size: Int, _ step: (Database, _ size: Int) throws -> CleaningStep
+    ) throws -> (result: CleaningStep, duration: Duration, seen: Int64) {
+        try access(queue) { db in
+            let seen = try Int64.fetchOne(try db.cachedStatement(sql: "PRAGMA data_version")) ?? 0
+            var result = CleaningStep(done: 0, isLast: true)
+            var start = ContinuousClock.now
+            try db.inTransaction(.immediate) {
+                start = .now
+                result = try step(db, size)
+                return .commit
+            }
+            return (result, ContinuousClock.now - start, seen)
+        }
     }
 
     private func access<T>(_ queue: DatabaseQueue, _ body: (Database) throws -> T) throws -> T {

@@ -24,7 +24,7 @@ extension ConsumerMachine {
         guard let merge = pending else { return .proceed }
         let call = merge.call(
             hook, store: consumer.store, consumer: consumer.author, contexts: consumer.descriptions,
-            changes: changes, part: part, values: values)
+            changes: changes, part: part, values: values, replay: replay?.number)
         waitsFor = .merger(hook, call)
         return .merge(hook, call)
     }
@@ -37,7 +37,7 @@ extension ConsumerMachine {
         switch result {
         case .success(let answer):
             pending?.answer(hook, answer, to: call.part)
-            succeeded(call.header, call.parameters)
+            succeeded(call.header) { call.replayed($0).parameters }
             hookSucceeded(hook.name, at: last)
             if let last = call.transactions.last {
                 var deliveries = Deliveries(last)
@@ -55,7 +55,7 @@ extension ConsumerMachine {
             switch decide(hook, failure, at: last) {
             case .retry(let delay), .hold(let delay): return retry(after: delay)
             case .skip:
-                giveUp(hook, failure, call.header, call.parameters, at: last, dependencies)
+                giveUp(hook, failure, call.header, at: last, dependencies) { call.replayed($0).parameters }
                 pending?.skip(hook, call.part)
             }
         }
@@ -69,7 +69,8 @@ extension ConsumerMachine {
 
     mutating func endMerge(_ dependencies: Dependencies) -> Next {
         guard let merge = pending.take() else { return .proceed }
-        if !consumer.feeds.isEmpty {
+        // What is repeated the feeds have had, or will have, as it was decided first.
+        if !consumer.feeds.isEmpty, replay == nil {
             let unmerged = merge.unmerged
             if !unmerged.isEmpty { effects.append(.saveUnmerged(unmerged)) }
         }
@@ -114,27 +115,38 @@ extension ConsumerMachine {
     }
 
     /// Keeps a call that is made no more.
+    ///
+    /// - Parameter call: The parameters of the call, in a replay, or as it was made first.
     mutating func giveUp(
-        _ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, _ call: [UInt8],
-        at token: HistoryToken, _ dependencies: Dependencies
+        _ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, at token: HistoryToken,
+        _ dependencies: Dependencies, call: (_ replay: Int64?) -> [UInt8]
     ) {
+        // It takes the place of the one that was kept before.
+        if header.route.replay != nil { succeeded(header, call: call) }
         let attempts = failing?.attempts ?? 1
         effects.append(
             .keep(
                 DeadLetter(
                     consumer: consumer.author, hook: hook.name, delivery: header.delivery,
                     reason: failure.message, attempts: attempts,
-                    call: String(decoding: call, as: UTF8.self), keptAt: dependencies.now)))
+                    call: String(decoding: call(header.route.replay), as: UTF8.self), keptAt: dependencies.now))
+        )
         report(
             .deadLetterKept(
                 consumer: consumer.author, hook: hook.name, failure, token: token, attempts: attempts))
         failing = nil
     }
 
-    /// What an earlier run gave up before it was interrupted has been delivered after all.
-    mutating func succeeded(_ header: HookCallHeader, _ call: @autoclosure () -> [UInt8]) {
-        guard !givenUp.isEmpty, givenUp.remove(BinaryText(header.delivery)) != nil else { return }
-        effects.append(.dropDeadLetter(header, call: call()))
+    /// What was given up, before a run was interrupted or the consumer was moved back, has been delivered after all.
+    ///
+    /// - Parameter call: The parameters of the call, in a replay, or as it was made first.
+    mutating func succeeded(_ header: HookCallHeader, call: (_ replay: Int64?) -> [UInt8]) {
+        if givenUp.isEmpty { return }
+        let name = Replay.parts(of: header.delivery).name
+        for delivery in (givenUp.removeValue(forKey: BinaryText(name)) ?? []).sorted() {
+            let number = Replay.parts(of: delivery.text).number
+            effects.append(.dropDeadLetter(header.replayed(number), call: call(number)))
+        }
     }
 
     /// Reports it, where the hook had failed.
@@ -162,7 +174,10 @@ extension ConsumerMachine {
             effects.append(.removeExpiry)
             return .proceed
         }
-        let call = ExpiredCall(expiry, hook: hook, store: consumer.store, consumer: consumer.author)
+        // Notices of lost history are not repeated; those that lie in the history are.
+        let replay = expiry.reason == .recreated ? replay?.number : nil
+        let call = ExpiredCall(
+            expiry, hook: hook, store: consumer.store, consumer: consumer.author, replay: replay)
         waitsFor = .expiry(hook, call)
         return .sendExpiry(hook, call)
     }
@@ -188,11 +203,14 @@ extension ConsumerMachine {
             if dependencies.isEnding { return .proceed }
             switch decide(hook, failure, at: expiry.after) {
             case .retry(let delay), .hold(let delay): return .retry(after: delay)
-            case .skip: giveUp(hook, failure, call.header, call.parameters, at: expiry.after, dependencies)
+            case .skip:
+                giveUp(hook, failure, call.header, at: expiry.after, dependencies) {
+                    call.replayed($0).parameters
+                }
             }
         } else {
             hookSucceeded(hook.name, at: expiry.after)
-            succeeded(call.header, call.parameters)
+            succeeded(call.header) { call.replayed($0).parameters }
         }
         notifiedOfExpiry.insert(hook.name)
         return sendExpiry(expiry, dependencies)

@@ -15,8 +15,13 @@ extension ConsumerMachine {
             dependencies.takesOwn && consumer.hasContexts
             ? consumer.rule.own(batch.transactions, after: cursor, of: consumer.author) : []
         let unseen = relevant.drop { $0.number <= observed }
+        let routes = replay.map { replay in
+            dependencies.hooks.observers.map { hook in
+                HookRoute(store: consumer.store, consumer: consumer.author, hook: hook).replayed(replay.number)
+            }
+        }
         let plan = DeliveryPlan(
-            unseen, hooks: dependencies.hooks.observers, routes: dependencies.hooks.routes,
+            unseen, hooks: dependencies.hooks.observers, routes: routes ?? dependencies.hooks.routes,
             store: consumer.store,
             consumer: consumer.author, done: done, values: batch.values)
         // No hook has run, and none needs to. (Feeds get what lies behind the cursor: it is saved before, since
@@ -72,7 +77,9 @@ extension ConsumerMachine {
     mutating func take(_ outcome: ObserverOutcome, _ dependencies: Dependencies) -> Next {
         guard let run = observing?.run else { return .proceed }
         if !givenUp.isEmpty {
-            run.calls.prefix(outcome.succeeded).forEach { succeeded($0.header, $0.parameters) }
+            for call in run.calls.prefix(outcome.succeeded) {
+                succeeded(call.header) { call.replayed($0).parameters }
+            }
         }
         return observing?.take(outcome, at: dependencies.now) == true
             ? observe(dependencies) : observersEnded(dependencies)
@@ -129,7 +136,9 @@ extension ConsumerMachine {
             switch decide(hook, failure, at: call.transaction.token) {
             case .retry(let delay), .hold(let delay): return .retry(after: delay)
             case .skip:
-                giveUp(hook, failure, call.header, call.parameters, at: call.transaction.token, dependencies)
+                giveUp(hook, failure, call.header, at: call.transaction.token, dependencies) {
+                    call.replayed($0).parameters
+                }
                 done.insert(call.header.delivery)
                 return .proceed
             }

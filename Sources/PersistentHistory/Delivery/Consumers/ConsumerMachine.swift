@@ -102,8 +102,10 @@ struct ConsumerMachine: Sendable {
     /// What follows the pending merge.
     var afterMerge = AfterMerge.proceed
     var failing: (hook: String, attempts: Int)?
-    /// Deliveries behind the cursor that an earlier run gave up: they are made again.
-    var givenUp: Set<BinaryText>
+    /// Deliveries behind the cursor that were given up, and are made again: by what is the same in each replay.
+    var givenUp: [BinaryText: Set<BinaryText>]
+    /// What an operator has repeated, until the cursor is where it had been.
+    var replay: Replay?
     /// Whether it had everything before this pass.
     var wasCaughtUp = false
     var effects: [Effect] = []
@@ -127,14 +129,16 @@ struct ConsumerMachine: Sendable {
 
     init(
         _ consumer: Consumer, storeID: StoreID, cursor: Int64, batchEnd: Int64 = 0, expiry: Expiry? = nil,
-        givenUp: Set<BinaryText> = []
+        givenUp: Set<BinaryText> = [], replay: Replay? = nil
     ) {
         self.consumer = consumer
         self.storeID = storeID
         self.cursor = cursor
         self.batchEnd = batchEnd
         self.expiry = expiry
-        self.givenUp = givenUp
+        self.givenUp = Dictionary(grouping: givenUp) { BinaryText(Replay.parts(of: $0.text).name) }
+            .mapValues { Set($0) }
+        self.replay = replay.flatMap { $0.through > cursor ? $0 : nil }
         observed = cursor
     }
 
@@ -160,10 +164,12 @@ struct ConsumerMachine: Sendable {
         case .proceed: return proceed(dependencies)
         case .fetched(let fetched):
             // What an earlier run was interrupted in is gone: nothing of it is left to be repeated.
-            if fetched.end <= cursor, case .batch(through: .some) = waitsFor {
-                return fetch(through: nil)
+            if fetched.end <= cursor, case .batch(through: .some(let last)) = waitsFor {
+                if last == replay?.through { endReplay() }
+                return fetch(through: replay?.through)
             }
-            return consumer.hasContexts
+            // The rows that contexts read are those of the newest transactions.
+            return consumer.hasContexts && replay == nil
                 ? .stage(fetched, takesOwn: dependencies.takesOwn) : deliver(fetched, dependencies)
         case .staged(let batch): return deliver(batch, dependencies)
         case .read(let changes, let values):
@@ -196,7 +202,8 @@ struct ConsumerMachine: Sendable {
         if let expiry { return sendExpiry(expiry, dependencies) }
         if pending != nil { return merge(dependencies) }
         if let batch, batch.end > cursor { return deliver(batch, dependencies) }
-        return fetch(through: batchEnd > cursor ? batchEnd : nil)
+        // What is repeated, and what is not, come in batches of their own.
+        return fetch(through: batchEnd > cursor ? batchEnd : replay?.through)
     }
 
     mutating func fetch(through last: Int64?) -> Next {
@@ -231,7 +238,15 @@ struct ConsumerMachine: Sendable {
         cursor = number
         observed = max(observed, number)
         if let batch, batch.end <= number { self.batch = nil }
+        if let replay, replay.through <= number { endReplay() }
         report(.cursorMoved(consumer: consumer.author, to: HistoryToken(store: storeID, number: number)))
+    }
+
+    /// From here on, nothing is repeated. The batch that was in progress where the consumer had been is the next.
+    private mutating func endReplay() {
+        guard let replay else { return }
+        batchEnd = replay.batchEnd(at: max(cursor, replay.through), saved: batchEnd)
+        self.replay = nil
     }
 
     mutating func report(_ event: PipelineEvent) { effects.append(.report(event)) }

@@ -102,14 +102,15 @@ struct PendingMerge: Sendable {
     ///   - read: Their rows.
     func call(
         _ hook: Hook, store: String, consumer: String, contexts: [ContextDescription],
-        changes: [HistoryChange]? = nil, part: CallPart? = nil, values read: RowValues? = nil
+        changes: [HistoryChange]? = nil, part: CallPart? = nil, values read: RowValues? = nil,
+        replay: Int64? = nil
     ) -> MergeCall {
         let first = transactions.first?.token.number ?? end
         let last = transactions.last?.token.number ?? end
         let range = transactions.first.map { "\($0.token.store):\(first)-\(last)" } ?? "\(end)"
         let suffix = part.map { "/\($0.index)" } ?? ""
         let header = HookCallHeader(
-            store: store, consumer: consumer, hook: hook.name, hookID: hook.id,
+            HookRoute(store: store, consumer: consumer, hook: hook.name, hookID: hook.id, replay: replay),
             delivery: "\(range)/\(consumer)/\(hook.name)\(suffix)")
         return MergeCall(
             header: header, transactions: changes.map { read in remaining.map { $0.with(read) } } ?? remaining,

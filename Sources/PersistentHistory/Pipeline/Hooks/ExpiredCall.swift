@@ -9,12 +9,19 @@ package struct ExpiredCall: Sendable {
         self.expiry = expiry
     }
 
-    init(_ expiry: Expiry, hook: Hook, store: String, consumer: String) {
+    init(_ expiry: Expiry, hook: Hook, store: String, consumer: String, replay: Int64? = nil) {
         let lost = expiry.lost.map { "\($0)" } ?? "\(expiry.after.store):-"
         header = HookCallHeader(
-            store: store, consumer: consumer, hook: hook.name, hookID: hook.id,
+            HookRoute(store: store, consumer: consumer, hook: hook.name, hookID: hook.id, replay: replay),
             delivery: "\(lost)>\(expiry.after.number)/\(consumer)/\(hook.name)")
         self.expiry = expiry
+    }
+}
+
+extension ExpiredCall {
+    /// The same call in another replay, or as it was made first.
+    func replayed(_ number: Int64?) -> ExpiredCall {
+        ExpiredCall(header: header.replayed(number), expiry: expiry)
     }
 }
 

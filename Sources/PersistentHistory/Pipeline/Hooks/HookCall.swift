@@ -82,6 +82,13 @@ package struct ObserverCall: Sendable {
             ? nil : More(changes: changes, part: part, values: values)
     }
 
+    /// The same call in another replay, or as it was made first.
+    func replayed(_ number: Int64?) -> ObserverCall {
+        ObserverCall(
+            header: header.replayed(number), transaction: transaction, changes: changes, part: part,
+            values: values)
+    }
+
     /// The same call with the changes that were read for it, and their rows where these are wanted.
     func with(_ changes: [HistoryChange], _ values: CallValues?) -> ObserverCall {
         ObserverCall(
@@ -130,6 +137,15 @@ package struct MergeCall: Sendable {
         self.contexts = contexts
         self.values = values
         kept = nil
+    }
+}
+
+extension MergeCall {
+    /// The same call in another replay, or as it was made first.
+    func replayed(_ number: Int64?) -> MergeCall {
+        MergeCall(
+            header: header.replayed(number), transactions: transactions, part: part, contexts: contexts,
+            values: values)
     }
 }
 

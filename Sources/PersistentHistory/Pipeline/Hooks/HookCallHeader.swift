@@ -21,17 +21,29 @@ package struct HookCallHeader: Sendable, Hashable {
     package var hookID: UUID { route.hookID }
     /// The same when the call is repeated, so that a plugin can detect a repetition.
     package var delivery: String {
-        switch name {
-        case .name(let name): name
+        let suffix = Replay.suffix(route.replay)
+        return switch name {
+        case .name(let name): name + suffix
         case .of(let token, let group, let part):
-            "\(token)/\(consumer)/\(hook)/\(group)\(part.map { ".\($0)" } ?? "")"
+            "\(token)/\(consumer)/\(hook)/\(group)\(part.map { ".\($0)" } ?? "")\(suffix)"
         }
     }
 
     package init(store: String, consumer: String, hook: String, hookID: UUID, delivery: String) {
-        route = HookRoute(store: store, consumer: consumer, hook: hook, hookID: hookID)
+        self.init(
+            HookRoute(store: store, consumer: consumer, hook: hook, hookID: hookID), delivery: delivery)
+    }
+
+    /// - Parameter delivery: Without what a replay adds to it.
+    init(_ route: HookRoute, delivery: String) {
+        self.route = route
         name = .name(delivery)
     }
+
+    private init(_ route: HookRoute, _ name: Delivery) { (self.route, self.name) = (route, name) }
+
+    /// The header of the same call in another replay, or when it was made first.
+    func replayed(_ number: Int64?) -> HookCallHeader { HookCallHeader(route.replayed(number), name) }
 
     /// Of a group of a transaction's changes.
     init(_ route: HookRoute, _ token: HistoryToken, group: Int, part: Int?) {
@@ -54,7 +66,7 @@ package struct HookCallHeader: Sendable, Hashable {
         switch name {
         case .name(let name):
             json.members(route.json)
-            json.string(name)
+            json.string(name + Replay.suffix(route.replay))
         case .of(let token, let group, let part): route.write(token, group: group, part: part, to: &json)
         }
     }
@@ -66,6 +78,9 @@ final class HookRoute: Sendable {
     let consumer: String
     let hook: String
     let hookID: UUID
+    /// Of which replay the calls are; nil for those that are made first.
+    let replay: Int64?
+    private let suffix: [UInt8]
     /// `"store":"contacts",…,"delivery":`
     let json: [UInt8]
     /// `/Mirror/audit/people/`, as it is in a string.
@@ -75,17 +90,20 @@ final class HookRoute: Sendable {
         self.init(store: store, consumer: consumer, hook: hook.name, hookID: hook.id)
     }
 
-    init(store: String, consumer: String, hook: String, hookID: UUID) {
+    init(store: String, consumer: String, hook: String, hookID: UUID, replay: Int64? = nil) {
         self.store = store
         self.consumer = consumer
         self.hook = hook
         self.hookID = hookID
+        self.replay = replay
+        suffix = Array(Replay.suffix(replay).utf8)
         var json = JSONBytes()
         json.member("store", store)
         json.member("consumer", consumer)
         json.member("hook", hook)
         json.name("hookID")
         json.uuid(hookID)
+        if replay != nil { json.member("replay", true) }
         json.name("delivery")
         self.json = json.bytes.array
         deliveryEnd = JSONBytes.escaped("/\(consumer)/\(hook)/")
@@ -104,6 +122,11 @@ final class HookRoute: Sendable {
                 bytes.append(UInt8(ascii: "."))
                 bytes.append(decimal: Int64(part))
             }
+            if replay != nil { bytes.append(suffix) }
         }
+    }
+
+    func replayed(_ number: Int64?) -> HookRoute {
+        HookRoute(store: store, consumer: consumer, hook: hook, hookID: hookID, replay: number)
     }
 }

@@ -7,6 +7,9 @@ package final class StateDatabase: Sendable {
     let cursors: CursorStore
     let feeds: FeedStore
     let replicas: ReplicaStore
+    let replays: ReplayStore
+    /// Moves and cleanups keep out of each other's way.
+    let cleaningGate = CleaningGate()
     let deadLetters: DeadLetterStore
 
     var path: String { connection.path }
@@ -30,6 +33,7 @@ package final class StateDatabase: Sendable {
             idle: idle ?? IdleConsumers([], at: Checkpoint(position: 0, movedAt: clock.wall())))
         feeds = FeedStore(connection: connection, store: store)
         replicas = ReplicaStore(connection: connection)
+        replays = ReplayStore(connection)
         deadLetters = DeadLetterStore(connection: connection)
     }
 
@@ -47,8 +51,27 @@ package final class StateDatabase: Sendable {
             let checkpoint = Checkpoint(position: position, fingerprint: fingerprint, movedAt: clock.wall())
             try cursors.startOver(consumer, expiry, at: checkpoint, db)
             try replicas.refill(consumer, db)
-            if let expiry, expiry.reason == .restored { try feeds.expireAll(of: consumer, expiry, db) }
+            guard let expiry, expiry.reason == .restored else { return }
+            try feeds.expireAll(of: consumer, expiry, db)
+            try replays.end(of: consumer, db)
         }
+        replays.forget()
+    }
+
+    /// Moves a consumer to another position. Its contexts keep theirs.
+    ///
+    /// - Parameter replay: What is repeated then, if anything is or was.
+    func move(_ consumer: String, to checkpoint: Checkpoint, _ replay: Replay?) throws {
+        try connection.transaction { db in
+            try cursors.startOver(consumer, nil, at: checkpoint, db)
+            if let replay { try replays.save(replay, of: consumer, db) }
+        }
+        replays.forget()
+    }
+
+    /// How far a consumer has ever been, and its feeds may go: further than its checkpoint where it was moved back.
+    func reached(_ consumer: String) throws -> Int64 {
+        max(try cursors.checkpoint(of: consumer)?.position ?? 0, try replays.last(of: consumer)?.through ?? 0)
     }
 
     /// Forgets consumers that are no longer configured, so that they do not hold back a cleanup.
@@ -60,11 +83,12 @@ package final class StateDatabase: Sendable {
         guard !gone.isEmpty else { return [] }
         try connection.transaction { db in
             for consumer in gone {
-                for table in ["cursor", "feed", "unmerged", "replica"] {
+                for table in ["cursor", "feed", "unmerged", "replica", "replay"] {
                     try db.execute(sql: "DELETE FROM \(table) WHERE consumer = ?", arguments: [consumer])
                 }
             }
         }
+        replays.forget()
         return gone
     }
 
@@ -150,15 +174,26 @@ enum StateSchema {
         INSERT INTO service VALUES (1, 0, NULL, 0);
         """
 
+    /// A table that came later, and is beside the others: a program that does not know it takes replays for first calls.
+    /// So the version stays.
+    ///
+    /// - `replay`: how often a consumer was moved back, where it had been, and where the batch ended that it had begun
+    ///   there.
+    private static let laterTables = """
+        CREATE TABLE IF NOT EXISTS replay (
+            consumer TEXT PRIMARY KEY, number INTEGER NOT NULL, through INTEGER NOT NULL,
+            batch_end INTEGER NOT NULL) WITHOUT ROWID;
+        """
+
     /// Creates the tables in a new file, in one transaction.
     ///
     /// - Throws: `HistoryError` with `.stateUnusable` if a newer program wrote it; `DatabaseError`.
     static func prepare(_ db: Database, path: String) throws {
-        if try version(of: db) == version { return }
+        if try version(of: db) == version { return try db.execute(sql: laterTables) }
         try db.inTransaction(.immediate) {
             switch try version(of: db) {
             case version: break
-            case 0: try db.execute(sql: tables)
+            case 0: try db.execute(sql: tables + laterTables)
             case let newer:
                 throw HistoryError(
                     .stateUnusable,
