@@ -126,7 +126,8 @@ struct FailureAdviceTests {
             try await bench.write(
                 "INSERT INTO person (id) VALUES (1)", "INSERT INTO person (id) VALUES (2)", as: "Widget")
             try await daemon.logged("event=hookFailed")
-            #expect(attempts(bench) == ["1", "2"])
+            // A coprocess has read the second ahead, and gets it again.
+            #expect(Set(attempts(bench)) == ["1", "2"] && attempts(bench).count { $0 == "1" } == 1)
             let failure = try #require(daemon.log.last { $0.contains("event=hookFailed") })
             #expect(failure.contains("It is night.") && failure.contains("7200"), "\(failure)")
             let letter = try await bench.report("dead-letters", "list")["deadLetters"][0]

@@ -34,7 +34,7 @@ struct MoveTests {
             let said = try await bench.steer("consumers", "move", "MainApp", "--to", tokens[0])
             #expect(
                 said == """
-                    MainApp from \(tokens[2]) to \(tokens[0]): 2 transactions, 2 calls repeated.
+                    MainApp from \(tokens[2]) to \(tokens[0]): 2 transactions, 2 calls to repeat.
                     MainApp is at \(tokens[0])
 
                     """)

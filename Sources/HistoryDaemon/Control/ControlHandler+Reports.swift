@@ -113,8 +113,11 @@ extension ControlHandler {
             positions.map { HistoryToken(store: $0.newest.store, number: saved.position) }
         }
         var replicaLag = known.lag
-        // What was merged is shown when the consumer has come to its end.
-        if isWorking, replicaLag.transactions == 0 {
+        let reached = saved.flatMap { saved in
+            positions?.reached[consumer.author].flatMap { $0 > saved.position ? $0 : nil }
+        }
+        // What was merged is shown when the consumer has come to its end. What is repeated it shows already.
+        if isWorking, replicaLag.transactions == 0, reached == nil {
             replicaLag = Lag(transactions: 1, isAtLeast: true, oldest: saved?.movedAt)
         }
         let isMeasured = dependencies.status.read { $0.stores[store.name]?.isMeasured ?? false }
@@ -139,10 +142,8 @@ extension ControlHandler {
         report.lag = lagReport(known.lag)
         report.hook = known.failure?.hook
         report.problem = known.problem
-        if let saved, let positions, let reached = positions.reached[consumer.author],
-            reached > saved.position
-        {
-            report.replayThrough = HistoryToken(store: positions.newest.store, number: reached).description
+        report.replayThrough = reached.flatMap { reached in
+            positions.map { HistoryToken(store: $0.newest.store, number: reached).description }
         }
         report.deadLetters = positions?.deadLetters[consumer.author]
         report.contexts = consumer.contexts.map { replica in

@@ -64,6 +64,7 @@ struct Consumers: AsyncParsableCommand {
             let plan = try await daemon.ask(command(to, dryRun: true), MoveReport.self) {
                 try $1.writeLine($0.plan)
             }
+            if plan.from == plan.to { return }
             try await daemon.ask(command(plan.to, dryRun: false), MoveReport.self) {
                 try $1.writeLine("\($0.consumer.printable) is at \($0.to)")
             }
@@ -76,6 +77,6 @@ extension MoveReport {
     fileprivate var plan: String {
         if from == to { return "\(consumer.printable) is at \(to) already." }
         let count = "\(isAtLeast == true ? "at least " : "")\(transactions, "transaction"), \(calls, "call")"
-        return "\(consumer.printable) from \(from) to \(to): \(count) \(isForward ? "left out" : "repeated")."
+        return "\(consumer.printable) from \(from) to \(to): \(count) to \(isForward ? "leave out" : "repeat")."
     }
 }

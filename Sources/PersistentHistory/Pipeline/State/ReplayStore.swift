@@ -51,6 +51,6 @@ final class ReplayStore: Sendable {
             sql: "UPDATE replay SET through = 0, batch_end = 0 WHERE consumer = ?", arguments: [consumer])
     }
 
-    /// What is in the table is another thing now.
+    /// What is in the table is another thing now. Called while it is changed: who asks meanwhile waits for the database.
     func forget() { known.withLock { $0 = nil } }
 }

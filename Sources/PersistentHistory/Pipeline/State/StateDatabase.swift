@@ -54,8 +54,8 @@ package final class StateDatabase: Sendable {
             guard let expiry, expiry.reason == .restored else { return }
             try feeds.expireAll(of: consumer, expiry, db)
             try replays.end(of: consumer, db)
+            replays.forget()
         }
-        replays.forget()
     }
 
     /// Moves a consumer to another position. Its contexts keep theirs.
@@ -65,8 +65,8 @@ package final class StateDatabase: Sendable {
         try connection.transaction { db in
             try cursors.startOver(consumer, nil, at: checkpoint, db)
             if let replay { try replays.save(replay, of: consumer, db) }
+            replays.forget()
         }
-        replays.forget()
     }
 
     /// How far a consumer has ever been, and its feeds may go: further than its checkpoint where it was moved back.
