@@ -28,7 +28,7 @@ struct PauseTests {
             let status = try await bench.report("status")
             #expect(status["stores"][0]["state"].text == "open")
             #expect(status["summary"].text?.hasSuffix("; 1 consumer paused") == true, "\(status["summary"])")
-            let health = try await bench.report("health")
+            let health = try await bench.ctl("health", "--format", "json").json()
             #expect(health["verdict"].text == "degraded")
             #expect(health["reasons"].list.map { $0["cause"].text } == ["paused"])
             #expect(health["reasons"][0]["consumer"].text == "MainApp", "\(health)")
@@ -116,8 +116,7 @@ struct PauseTests {
             #expect(try of("New", bench) == expected)
             let lines = try await program.lines(1 + expected.count, of: daemon)
             #expect(
-                try lines.dropFirst().map { try Tree($0)["token"].text?.split(separator: ":").last ?? "" }
-                    == expected.map { Substring($0) })
+                lines.dropFirst().map { $0.split(separator: " ").first } == expected.map { Substring($0) })
             try await bench.steer("run")
             try await bench.expectReplicaEqualsStore(["person": "id"])
             // Over a restart it is no longer new.
