@@ -61,3 +61,8 @@ package struct FeedState: Sendable, Equatable {
 
     package var position: Int64 { checkpoint.position }
 }
+
+extension FeedContext {
+    /// Whether its lines have the values of rows.
+    package var hasValues: Bool { maximumValueBytes != nil }
+}
