@@ -218,7 +218,7 @@ struct ControlSocketTests {
                     "/usr/bin/setpriv", "--reuid=61001", "--regid=0", "--groups=\(groups)", Products.python,
                 ]
                 return try await bench.start(
-                    member + ["-c", code, bench.controlSocket, start], "member"
+                    member + ["-c", code, bench.controlSocket, start], "member-\(UUID().uuidString)"
                 ).succeed()
             }
             for suffix in ["", "-wal", "-shm"] { chmod(bench.path("contacts.sqlite" + suffix), 0o640) }
