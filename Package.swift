@@ -115,7 +115,8 @@ let package = Package(
         .executableTarget(
             name: "historyd-nats",
             dependencies: [
-                "CLinux", "CMemory", "CNats", "CNoLocaleData", "CTLS", collections, "HistoryNATS", "HistoryDaemon",
+                "CLinux", "CMemory", "CNats", "CNoLocaleData", "CTLS", collections, "HistoryNATS",
+                "HistoryDaemon",
                 "HistoryConfiguration",
                 "HistoryControl", "HistoryFeed", "PersistentHistory", arguments, logging, lifecycle,
             ],

@@ -387,6 +387,19 @@ struct MessageTests {
             try await daemon.stop()
             return daemon.log
         },
+        Case("a manifest is edited, and kept hooks do not fit any more", "persistedHooksUnfit") { bench in
+            try bench.configure(StoreSetup(), plugins: [])
+            let daemon = try await bench.startDaemon()
+            try bench.folder.write(
+                "more.json",
+                #"{"version": 1, "plugins": [{"name": "audit", "command": ["/bin/true"], "hooks": [{"name": "a", "kind": "observer"}]}]}"#
+            )
+            try await bench.steer("hooks", "add", bench.path("more.json"), "--persist")
+            try await daemon.stop()
+            // A plugin of this name is in the manifests now.
+            try bench.configure(StoreSetup())
+            return try await bench.runDaemon("--once").log
+        },
         Case("the control socket's path is taken", "controlUnavailable") { bench in
             try bench.configure(StoreSetup())
             try bench.folder.write("taken", "")

@@ -32,10 +32,11 @@ extension ControlHandler {
             send: { try await response.write($0) })
     }
 
-    /// A feed carries values of rows: those of changed ones, and what deleted ones preserve. So it is only for who could
-    /// read them in the store.
+    /// A feed with values of rows is only for who could read them in the store; any other has the objects' ids.
     private func admit(_ peer: Peer, to feed: FeedID, of store: RunningStore) async throws {
-        if await peer.mayRead(store.served.path) { return }
+        let context = store.served.consumers.filter { $0.author == feed.consumer }.flatMap(\.feeds)
+            .first { $0.name == feed.context }
+        guard context?.hasValues ?? true, await !peer.mayRead(store.served.path) else { return }
         throw ControlError(
             .notPermitted,
             "The feed \"\(feed)\" carries values of rows, and \(peer) may not read the store \"\(store.served.path)\". Give that user the right to read the file, and to pass through its folders."

@@ -91,4 +91,7 @@ extension FeedContext {
     var wantedRows: WantedValues? {
         WantedValues.union([wantedValues, WantedValues(filter)].compactMap { $0 })
     }
+
+    /// Whether its lines have the values of rows.
+    package var hasValues: Bool { maximumValueBytes != nil }
 }

@@ -56,7 +56,8 @@ struct TransactionWriter: ~Copyable {
                 try write(transaction, transaction.changes, isFirst: true, isLast: true, to: &output)
             }
         }
-        if !rows.isEmpty { try table.write(rows, to: &output) }
+        // Without a row there are titles.
+        if format == .table { try table.write(rows, to: &output) }
         try flush(to: &output)
     }
 
