@@ -125,12 +125,16 @@ extension ConsumerMove {
         var position = min(from.number, to.number)
         let last = max(from.number, to.number)
         while position < last {
-            let batch = try source.outlinedBatch(after: position, through: last)
+            let batch = try source.outlinedBatch(
+                after: position, through: last, values: hooks.wantedValues)
             guard batch.end > position else { break }
             let relevant = rule.relevant(batch.transactions, after: position, to: consumer)
             transactions += relevant.count
-            let plan = DeliveryPlan(relevant, hooks: hooks.observers, store: "", consumer: consumer)
-            calls += plan.runs.reduce(0) { $0 + $1.calls.count } + (relevant.isEmpty ? 0 : hooks.mergers.count)
+            let plan = DeliveryPlan(
+                relevant, hooks: hooks.transactionObservers, store: "", consumer: consumer, values: batch.values)
+            calls += plan.runs.reduce(0) { $0 + $1.calls.count }
+            // One for the batch.
+            calls += hooks.stages.count { hook in relevant.contains { hook.concerns($0, batch.values) } }
             position = batch.end
             if position < last, .now > end {
                 isAtLeast = true
