@@ -72,7 +72,13 @@ struct Historyd: ParsableCommand {
         let logger = Logger(label: "historyd")
         let loaded: LoadedConfiguration
         do {
-            loaded = try LoadedConfiguration.load(file: config, checkingCommands: checkConfig)
+            // A check looks at stores as well, which may wait for their disks.
+            loaded = try await onPool { [config, checkConfig] in
+                Result { () throws(ConfigurationErrors) in
+                    try LoadedConfiguration.load(
+                        file: config, checkingCommands: checkConfig, checkingStores: checkConfig)
+                }
+            }.get()
         } catch {
             for problem in error.problems { logger.report(.configurationInvalid, "\(problem)") }
             throw ExitCode(ExitStatus.configuration.rawValue)

@@ -76,7 +76,7 @@ struct CheckConfigTests {
             lines: [
                 #"p.json:1:53: plugins[0].command: expected a list of a program's path and its arguments, found an empty list"#,
                 #"p.json:1:65: plugins[0].mode: expected "oneshot" or "coprocess", found "daemon""#,
-                #"p.json:1:119: plugins[0].hooks[0].entitiy: unknown key; did you mean "entity"? Allowed: name, kind, entity, operation, store, consumer, before, values, maximumValueBytes"#,
+                #"p.json:1:119: plugins[0].hooks[0].entitiy: unknown key; did you mean "entity"? Allowed: name, kind, entity, operation, store, consumer, before, calls, properties, where, values, maximumValueBytes"#,
             ]),
     ]
 

@@ -69,7 +69,9 @@ struct ClientTimeoutTests {
             try await eventually("a full backlog") { filler.output.contains("full") }
             let outcome = try await bench.ctl("status", "--timeout", "300ms")
             #expect(outcome.status == .exited(75))
-            #expect(outcome.errors.contains("accepts no connections"), "\(outcome.errors)")
+            // Which of the two is said depends on whether a place in the backlog became free meanwhile.
+            let isSaid = ["accepts no connections", "has not answered"].contains { outcome.errors.contains($0) }
+            #expect(isSaid, "\(outcome.errors)")
             try await filler.destroy()
         }
     }

@@ -37,7 +37,8 @@ struct FailureAdviceTests {
                     name: "a", command: [interpreter, bench.path("advises")],
                     mode: isOneshot ? "oneshot" : "coprocess",
                     environment: [isOneshot ? "STATUS" : "DATA": advice.replacing("\"", with: "\\\"")],
-                    more: #""onFailure": "\#(onFailure)", "retry": \#(retry)"#)
+                    // One call at a time: those behind one that fails would be sent again.
+                    more: #""window": 1, "onFailure": "\#(onFailure)", "retry": \#(retry)"#)
             ])
         try bench.folder.write("refuses", "")
     }
@@ -121,7 +122,7 @@ struct FailureAdviceTests {
                         name: "a", command: [Products.python, bench.path("plugin.py")], mode: mode,
                         environment: ["PYTHONPATH": Sources.path("config/python")],
                         more:
-                            #""onFailure": "skip", "retry": {"attempts": 5, "initialDelay": "10ms", "maximumDelay": "2h"}"#
+                            #""window": 1, "onFailure": "skip", "retry": {"attempts": 5, "initialDelay": "10ms", "maximumDelay": "2h"}"#
                     )
                 ])
             let daemon = try await bench.startDaemon()

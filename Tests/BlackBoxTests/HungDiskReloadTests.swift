@@ -63,7 +63,8 @@ struct HungDiskReloadTests {
             #expect(status.first == "" && status.last?.contains("waits for a disk") == true, "\(status)")
             try bench.release()
             try await eventually("the row", state: { daemon.log.joined(separator: "\n") }) {
-                try await bench.sql("SELECT count(*) FROM person", of: bench.path("replica.sqlite")) == "1\n"
+                // A session that begins again after the disk came back may be about to make the table.
+                (try? await bench.sql("SELECT count(*) FROM person", of: bench.path("replica.sqlite"))) == "1\n"
             }
             try await eventually("health") { try await bench.ctl("health").status == .exited(0) }
             try await daemon.stop()

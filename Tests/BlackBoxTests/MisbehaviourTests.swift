@@ -55,7 +55,7 @@ struct MisbehaviourTests {
             coprocess: "is not a JSON-RPC response: xxx", oneshot: "did not end within"),
         Deed(
             name: "floods standard output with one line", call: "while True: sys.stdout.write('x' * 65536)",
-            coprocess: "wrote a line of more than 16777216 bytes", oneshot: "did not end within"),
+            coprocess: "wrote a line of more than 1048576 bytes", oneshot: "did not end within"),
         Deed(
             name: "floods standard output with nothing", call: "while True: sys.stdout.write('\\n' * 65536)",
             coprocess: "wrote only blank lines", oneshot: "did not end within"),

@@ -72,7 +72,7 @@ struct NATSTests {
         "Bad days: slow links, mute servers, lost requests, copies, two publishers, snapshots that do not fit",
         arguments: [
             "words", "status_header", "remade", "lost_consumer", "mute", "slow_publisher", "slow_follower",
-            "between", "expired", "copied", "foreign_rate", "two_publishers",
+            "between", "expired", "copied", "two_publishers",
             "two_followers", "beat",
         ])
     func adversity(scenario: String) async throws { try await run(scenario, in: "adversity.py") }

@@ -74,7 +74,7 @@ import Testing
                 "name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror, source",
             "stores[0].entities.person": "preserve", "stores[0].authors[0]": "name, batch, contexts",
             "stores[0].authors[0].contexts[0]":
-                "name, kind, path, entities, window, mode, group, values, maximumValueBytes, largeIntegers, plugin, "
+                "name, kind, path, entities, window, mode, group, properties, where, values, maximumValueBytes, largeIntegers, plugin, "
                 + "healthyLag",
             "stores[0].clean": "strategy, seconds, times, maximumDuration, keep",
         ]

@@ -6,10 +6,12 @@ struct ConfigurationLoader {
     private var manifests: ManifestDecoder
     private let checksStores: Bool
 
-    /// - Parameter checksCommands: Whether a plugin's command that cannot be started is an error.
-    init(checksCommands: Bool) {
+    /// - Parameters:
+    ///   - checksCommands: Whether a plugin's command that cannot be started is an error.
+    ///   - checksStores: Whether a condition that does not fit a store is one.
+    init(checksCommands: Bool, checksStores: Bool) {
         manifests = ManifestDecoder(checksCommands: checksCommands)
-        checksStores = checksCommands
+        self.checksStores = checksStores
     }
 
     mutating func load(file: String) throws(ConfigurationErrors) -> LoadedConfiguration {

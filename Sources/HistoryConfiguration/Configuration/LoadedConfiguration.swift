@@ -21,15 +21,17 @@ package struct LoadedConfiguration: Sendable, Hashable {
     /// A drop-in adds stores and manifests to those of the files before it, and its log level and
     /// stop timeout take the place of theirs. Whether a store's file is there is not looked at.
     ///
-    /// - Parameter checkingCommands: Whether a plugin's command that cannot be started is an error, and a condition that
-    ///   does not fit a store: a daemon that starts tries it again, since a disk may be mounted later, and holds the
-    ///   consumers that such a condition concerns.
+    /// - Parameters:
+    ///   - checkingCommands: Whether a plugin's command that cannot be started is an error: a daemon that starts tries
+    ///     it again, since its disk may be mounted later.
+    ///   - checkingStores: Whether a condition that does not fit a store is an error, which may wait for disks: a daemon
+    ///     holds the consumers that such a condition concerns.
     /// - Throws: `ConfigurationErrors` with all that is wrong in all these files; also where one
     ///   cannot be read.
-    package static func load(file: String, checkingCommands: Bool = false) throws(ConfigurationErrors)
-        -> LoadedConfiguration
-    {
-        var loader = ConfigurationLoader(checksCommands: checkingCommands)
+    package static func load(
+        file: String, checkingCommands: Bool = false, checkingStores: Bool = false
+    ) throws(ConfigurationErrors) -> LoadedConfiguration {
+        var loader = ConfigurationLoader(checksCommands: checkingCommands, checksStores: checkingStores)
         return try loader.load(file: file)
     }
 }
