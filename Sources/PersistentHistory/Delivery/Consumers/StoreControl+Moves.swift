@@ -131,7 +131,8 @@ extension ConsumerMove {
             let relevant = rule.relevant(batch.transactions, after: position, to: consumer)
             transactions += relevant.count
             let plan = DeliveryPlan(
-                relevant, hooks: hooks.transactionObservers, store: "", consumer: consumer, values: batch.values)
+                relevant, hooks: hooks.transactionObservers, store: "", consumer: consumer, values: batch.values
+            )
             calls += plan.runs.reduce(0) { $0 + $1.calls.count }
             // One for the batch.
             calls += hooks.stages.count { hook in relevant.contains { hook.concerns($0, batch.values) } }
