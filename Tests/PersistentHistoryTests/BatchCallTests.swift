@@ -130,6 +130,7 @@ import Testing
         defer { try? state.close() }
         let letters = try state.deadLetters.all()
         #expect(letters.count == 1 && letters[0].letter.call.contains(#""groups""#))
+        #expect(letters.first?.letter.method == .observe)
     }
 
     @Test func whatSucceededIsNotCalledAgainByARetryOfAnother() async throws {

@@ -81,7 +81,7 @@ extension ConsumerMachine {
                 }
                 return retry(after: delay)
             case .skip:
-                giveUp(hook, failure, call.header, .merge, call.parameters, at: last, dependencies)
+                giveUp(hook, failure, call.header, call.method, call.parameters, at: last, dependencies)
                 pending?.skip(hook, call.part)
             }
         }
