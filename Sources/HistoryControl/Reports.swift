@@ -144,6 +144,8 @@ package struct ConsumerReport: Codable, Sendable, Hashable {
     package var problem: String?
     /// Calls that were given up, and wait to be retried or dropped.
     package var deadLetters: Int?
+    /// Up to where its hooks are called again, because it was moved back; not there otherwise.
+    package var replayThrough: String?
     package var contexts: [ContextReport] = []
 
     package init(store: String, consumer: String, state: State) {

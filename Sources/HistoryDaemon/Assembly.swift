@@ -31,6 +31,7 @@ extension ServedStore {
             includingMirroring: store.includingMirroring)
         let consumers = store.consumers.map { author in
             var consumer = Consumer(store: store.name, author: author.name, rule: rule)
+            consumer.startAt = author.startAt
             for context in author.contexts {
                 let entities = context.entities.map { Set(names: $0) }
                 switch context.kind {

@@ -53,6 +53,7 @@ package struct Daemon: Sendable {
             Engine.Dependencies(
                 stateFolder: folder.path, logger: logger, level: level, notifier: notifier, status: status,
                 deliveries: DeliveryLog(logger: logger)))
+        try engine.keptPauses.load(logger)
         await engine.begin()
         let catalog = await engine.catalog
         logger.info(

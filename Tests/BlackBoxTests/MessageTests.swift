@@ -282,6 +282,16 @@ struct MessageTests {
             try await daemon.stop()
             return daemon.log
         },
+        Case("a consumer is moved", "consumerMoved") { bench in
+            try bench.configure(StoreSetup())
+            let daemon = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            try await bench.calls(1, of: daemon)
+            try await bench.steer("run")
+            try await bench.steer("consumers", "move", "MainApp", "--to", "oldest")
+            try await daemon.stop()
+            return daemon.log
+        },
         Case("a consumer is passed by", "consumerPassedBy") { bench in
             try bench.configure(
                 StoreSetup(

@@ -63,6 +63,17 @@ let configurationCorpus: [CorpusCase] = [
     .good(
         "authors of every kind",
         store("\"authors\": [{\"name\": \"ü 😀\"}, {\"name\": \"B\", \"batch\": true, \"contexts\": []}]")),
+    .good("a consumer that begins with what comes", author("\"startAt\": \"newest\"")),
+    .good("a consumer that begins with the oldest", author("\"startAt\": \"oldest\", \"batch\": false")),
+    .bad(
+        "nowhere to begin", author("\"startAt\": \"latest\""),
+        "2:12: stores[0].authors[0].startAt: expected \"oldest\" or \"newest\", found \"latest\""),
+    .bad(
+        "a number to begin at", author("\"startAt\": 5"),
+        "2:12: stores[0].authors[0].startAt: expected \"oldest\" or \"newest\", found 5"),
+    .bad(
+        "a batch author begins nowhere", author("\"batch\": true, \"startAt\": \"newest\""),
+        "2:16: stores[0].authors[0].startAt: a batch author only writes and has no position"),
     .good(
         "every key of a store",
         store(
@@ -363,7 +374,7 @@ let configurationCorpus: [CorpusCase] = [
         "2:16: \(in0).authors[0].contexts: a batch author only writes and has no contexts"),
     .bad(
         "unknown key of an author", author("\"context\": []"),
-        "2:1: \(in0).authors[0].context: unknown key; did you mean \"contexts\"? Allowed: name, batch, contexts"
+        "2:1: \(in0).authors[0].context: unknown key; did you mean \"contexts\"? Allowed: name, batch, contexts, startAt"
     ),
     .bad(
         "context empty", contexts("{}"), "2:1: \(context0).name: missing, expected a name",

@@ -60,6 +60,8 @@ package struct AuthorConfiguration: Sendable, Hashable {
     /// Only writes: it has no cursor and no contexts.
     package var isBatch = false
     package var contexts: [ContextConfiguration] = []
+    /// Where it begins when it is new.
+    package var startAt = StartingPosition.oldest
 }
 
 /// What a consumer's changes are merged into.

@@ -130,7 +130,7 @@ struct StoreDecoder {
     private mutating func author(
         _ node: DocumentNode, names: inout Claims, tracked: [String]?
     ) -> AuthorConfiguration? {
-        guard let fields = node.fields(["name", "batch", "contexts"]) else { return nil }
+        guard let fields = node.fields(["name", "batch", "contexts", "startAt"]) else { return nil }
         let name = fields.name(as: "author", &names)
         let isBatch = fields["batch"]?.bool() ?? false
         var contexts: [ContextConfiguration] = []
@@ -141,7 +141,11 @@ struct StoreDecoder {
             var names = Claims()
             contexts = nodes.compactMap { context($0, names: &names, tracked: tracked) }
         }
-        return name.map { AuthorConfiguration(name: $0, isBatch: isBatch, contexts: contexts) }
+        if isBatch { fields.refuse("startAt", "a batch author only writes and has no position") }
+        let startAt = fields["startAt"]?.choice(StartingPosition.allCases) ?? .oldest
+        return name.map {
+            AuthorConfiguration(name: $0, isBatch: isBatch, contexts: contexts, startAt: startAt)
+        }
     }
 
     private static let contextKeys = [

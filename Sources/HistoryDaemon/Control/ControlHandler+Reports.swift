@@ -103,7 +103,7 @@ extension ControlHandler {
         let behind = saved.flatMap { saved in positions.map { max(0, $0.newest.number - saved.position) } }
         let isWorking = positions?.working.contains(consumer.author) ?? false
         let state: ConsumerReport.State =
-            if isPaused {
+            if isPaused || store.control.passes.isHeld(by: .consumer(BinaryText(consumer.author))) {
                 .paused
             } else if !isOpen {
                 .waiting
@@ -116,8 +116,11 @@ extension ControlHandler {
             positions.map { HistoryToken(store: $0.newest.store, number: saved.position) }
         }
         var replicaLag = known.lag
-        // What was merged is shown when the consumer has come to its end.
-        if isWorking, replicaLag.transactions == 0 {
+        let reached = saved.flatMap { saved in
+            positions?.reached[consumer.author].flatMap { $0 > saved.position ? $0 : nil }
+        }
+        // What was merged is shown when the consumer has come to its end. What is repeated it shows already.
+        if isWorking, replicaLag.transactions == 0, reached == nil {
             replicaLag = Lag(transactions: 1, isAtLeast: true, oldest: saved?.movedAt)
         }
         let isMeasured = dependencies.status.read { $0.stores[store.name]?.isMeasured ?? false }
@@ -142,6 +145,9 @@ extension ControlHandler {
         report.lag = lagReport(known.lag)
         report.hook = known.failure?.hook
         report.problem = known.problem
+        report.replayThrough = reached.flatMap { reached in
+            positions.map { HistoryToken(store: $0.newest.store, number: reached).description }
+        }
         report.deadLetters = positions?.deadLetters[consumer.author]
         report.contexts = consumer.contexts.map { replica in
             context(replica.name, "replica", known.contexts[replica.name], replicaLag) {

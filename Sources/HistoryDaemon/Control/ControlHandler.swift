@@ -89,6 +89,8 @@ struct ControlHandler: Sendable {
         case .health: answer = await health()
         case .doctor(let store): answer = try await examine(store)
         case .consumers(let store): answer = try await consumers(of: store)
+        case .moveConsumer(let consumer, let to, let store, let skip, let dryRun):
+            answer = try await move(consumer, to: to, in: store, skips: skip, dryRun: dryRun, peer)
         case .hooks: answer = await hooks()
         case .removeHooks(let selection): answer = try await remove(selection, peer)
         case .plugins: answer = await pluginList()
@@ -96,8 +98,9 @@ struct ControlHandler: Sendable {
         case .testPlugin(let name, let hook, let token, let dryRun):
             answer = try await testPlugin(name, hook, token, dryRun: dryRun, peer)
         case .reload: answer = try await reload()
-        case .pause(let store): answer = try await pause(store, peer)
-        case .resume(let store): answer = try await resume(store, peer)
+        case .pause(let store, let consumer, let keep):
+            answer = try await pause(store, consumer: consumer, keep: keep, peer)
+        case .resume(let store, let consumer): answer = try await resume(store, consumer: consumer, peer)
         case .run(let store, let timeout): answer = try await run(store, timeout)
         case .wait(let consumer, let token, let store, let timeout):
             answer = try await wait(for: consumer, token, in: store, timeout)

@@ -22,6 +22,7 @@ actor Engine {
     /// How long a stop waits for the calls in flight, as of the configuration in force.
     nonisolated let stopTimeout: Locked<Duration>
     nonisolated let observer = SharedObserver()
+    nonisolated let keptPauses: KeptPauses
     /// Looks for states that no store uses.
     nonisolated let unusedStates = SerialThreadExecutor()
 
@@ -47,6 +48,7 @@ actor Engine {
         self.dependencies = dependencies
         catalog = HookCatalog(loaded, persisted: persisted)
         stopTimeout = Locked(loaded.configuration.stopTimeout)
+        keptPauses = KeptPauses(stateFolder: dependencies.stateFolder)
     }
 
     /// Begins everything; the hosts run it.
@@ -168,6 +170,8 @@ actor Engine {
                 uniqueKeysWithValues: stores.map { ($0.name, Set($0.served.consumers.map(\.author))) }),
             hooks: Set(catalog.hooks.map(\.fullName)), plugins: Set(difference.plugins.unchanged))
         dependencies.status.update { status in
+            // A consumer that comes back may still be held.
+            for store in stores { status.setPaused(of: store) }
             status.healthyLags = Dictionary(
                 uniqueKeysWithValues: stores.map { ($0.name, $0.configuration.healthyLag) })
             status.healthyFeedLags = Dictionary(
@@ -197,15 +201,23 @@ actor Engine {
         await wait(atMost: Self.timeout) { for control in passes { await control.quiet() } }
     }
 
-    /// A store that is new starts paused where its configuration says so.
+    /// A store that is new starts paused where its configuration says so, or an operator wanted that kept.
     private func newControl(of store: StoreConfiguration) -> StoreControl {
         let control = StoreControl()
-        guard !store.autoStart else { return control }
+        for consumer in keptPauses.consumers(of: store.name) {
+            control.passes.hold(by: .consumer(BinaryText(consumer)))
+            dependencies.logger.report(
+                .paused,
+                "Consumer \"\(consumer)\" of store \"\(store.name)\" stays paused: its pause was kept over restarts.",
+                metadata: ["store": "\(store.name)", "consumer": "\(consumer)"])
+        }
+        let isKept = keptPauses.contains(.init(store: store.name))
+        guard isKept || !store.autoStart else { return control }
         control.passes.hold(by: .operatorOrder)
         dependencies.status.update(store.name) { $0.setPaused(true, store.name) }
+        let why = isKept ? "stays paused: its pause was kept over restarts" : "starts paused, as configured"
         dependencies.logger.report(
-            .paused, "Store \"\(store.name)\" starts paused, as configured.",
-            metadata: ["store": "\(store.name)"])
+            .paused, "Store \"\(store.name)\" \(why).", metadata: ["store": "\(store.name)"])
         return control
     }
 

@@ -145,8 +145,9 @@ extension RuntimeStatus.Consumer {
                 failure.isReplica ? .replicaNotWritable : .contextFailing,
                 "\(failure.kind) \"\(context)\" of \"\(name)\": \(failure.reason)", context: context)
         }
-        // A paused store lags on purpose.
-        if isPaused { return reasons }
+        if self.isPaused { add(.paused, "\"\(name)\" is paused.") }
+        // What is paused lags on purpose.
+        if isPaused || self.isPaused { return reasons }
         func check(
             _ lag: Lag, _ cause: HealthReport.Cause, _ subject: String, context: String? = nil,
             within limit: Duration = limit

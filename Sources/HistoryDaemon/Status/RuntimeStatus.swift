@@ -17,6 +17,8 @@ struct RuntimeStatus: Sendable {
         /// How many failures there were.
         var failures = 0
         var heldHooks: Set<String> = []
+        /// Whether an operator holds this consumer alone.
+        var isPaused = false
         /// Contexts that cannot be updated now.
         var contexts: [String: ContextFailure] = [:]
         /// What each context shows, since it was opened.

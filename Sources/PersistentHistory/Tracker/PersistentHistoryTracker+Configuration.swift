@@ -21,6 +21,8 @@ extension PersistentHistoryTracker {
         public var cleansUnlisted = false
         /// An existing folder for what must outlive the process, such as each author's position.
         public var stateFolder: String
+        /// Where `currentAuthor` begins when it is new: by default with the oldest transaction.
+        public var startAt = StartingPosition.oldest
         /// The replicas that the changes are merged into.
         public var contexts: [ReplicaContext] = []
         /// What else they are merged into: contexts of this program's own. No two contexts have one name.

@@ -75,21 +75,6 @@ struct Status: AsyncParsableCommand {
     }
 }
 
-struct Consumers: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "consumers",
-        abstract: "Show the consumers: how far each is, and what it waits for.")
-
-    @OptionGroup var daemon: DaemonOptions
-
-    @Option(help: "Only the consumers of this store.")
-    var store: String?
-
-    func run() async throws {
-        try await daemon.ask(.consumers(store: store), ConsumerList.self) { try $0.write(to: &$1) }
-    }
-}
-
 extension DaemonReport {
     fileprivate func writeFailingPlugins(to output: inout StandardOutput) throws {
         let failing = (plugins ?? []).filter { $0.state == .failing }

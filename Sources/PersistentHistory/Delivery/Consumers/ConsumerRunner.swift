@@ -50,6 +50,13 @@ final class ConsumerRunner {
     var pauseTimer: StoreTimer?
     var contextsTimer: StoreTimer?
     var conversation: (any HookConversation)?
+    /// Cancels the call in flight, where it is not on the loop.
+    var callCancellation = OneShotEvent()
+    /// An operator wants it to continue elsewhere.
+    var moveRequest: MoveRequest?
+    var moveTimer: StoreTimer?
+    /// Its contexts have yet to catch up with it.
+    var isMovedForward = false
     /// When the call in flight was made.
     var callBegan = SuspendingClock.now
     var callTime: Duration = .zero
@@ -73,7 +80,8 @@ final class ConsumerRunner {
             isRestored: beginning.expiry?.reason == .restored)
         machine = ConsumerMachine(
             consumer, storeID: store.storeID, cursor: beginning.cursor, fingerprint: fingerprint,
-            batchEnd: beginning.batchEnd, expiry: beginning.expiry, givenUp: beginning.givenUp)
+            batchEnd: beginning.batchEnd, expiry: beginning.expiry, givenUp: beginning.givenUp,
+            replay: beginning.replay)
     }
 
     // MARK: Wake-ups
@@ -114,7 +122,10 @@ final class ConsumerRunner {
     }
 
     /// Cancels the call in progress.
-    func cancelCall() { conversation?.cancel() }
+    func cancelCall() {
+        conversation?.cancel()
+        callCancellation.signal()
+    }
 
     func ended(_ error: (any Error)? = nil) {
         if phase == .ended { return }
@@ -122,6 +133,10 @@ final class ConsumerRunner {
         phase = .ended
         pauseTimer?.cancel()
         contextsTimer?.cancel()
+        moveTimer?.cancel()
+        if let request = moveRequest.take(), request.begin() {
+            request.end(.failure(HistoryError.storeNotOpen))
+        }
         session.assumeIsolated { $0.consumerEnded(error) }
     }
 
@@ -141,8 +156,9 @@ final class ConsumerRunner {
             return fail(error) { $0.prepare() }
         }
         if !consumer.hasContexts { return beginPass() }
+        let takesOwn = !hooks.hooks(store: consumer.store, consumer: consumer.author).mergers.isEmpty
         errand { [contexts] in
-            try await contexts.tend(cursor: cursor)
+            try await contexts.tend(cursor: cursor, takesOwn: takesOwn)
         } then: { runner, _ in
             runner.beginPass()
         } again: {
@@ -169,7 +185,11 @@ final class ConsumerRunner {
     /// Begins or continues a step, once the passes are not held.
     func enter(with event: ConsumerMachine.Event) {
         if isEnding { return ended() }
-        guard control.passes.tryEnter() else {
+        if moveRequest != nil, move() {
+            phase = .working
+            return beginAfterMove()
+        }
+        guard control.passes.tryEnter(consumer.author) else {
             resumption = { $0.enter(with: event) }
             phase = .held
             return
@@ -186,7 +206,7 @@ final class ConsumerRunner {
     func leaveStep() {
         guard isInStep else { return }
         isInStep = false
-        control.passes.leave()
+        control.passes.leave(consumer.author)
     }
 
     /// It has everything.
@@ -195,6 +215,7 @@ final class ConsumerRunner {
         if isEnding { return ended() }
         phase = .idle
         recovered()
+        if moveRequest != nil { return moveNow() }
         letCommitsPass()
         let (author, brought) = (consumer.author, machine.cursor > startOfPass)
         session.assumeIsolated { $0.caughtUp(author, brought) }
@@ -204,7 +225,9 @@ final class ConsumerRunner {
 
     /// A consumer without contexts, feeds and hooks for every entity is not woken by every commit.
     func letCommitsPass() {
-        guard !consumer.hasContexts, consumer.feeds.isEmpty, let interests = hookSet.interests else { return }
+        guard !consumer.hasContexts, consumer.feeds.isEmpty, let interests = hookSet.interests,
+            !control.passes.isHeld(by: .consumer(BinaryText(consumer.author)))
+        else { return }
         store.state.cursors.idle.add(
             consumer.author, at: machine.cursor, until: interests, hooks: hookSet.version)
     }

@@ -59,6 +59,8 @@ package struct Consumer: Sendable {
     package var pluginContexts: [PluginContext]
     /// Contexts of the program in which a tracker runs.
     let programContexts: [any HistoryContext]
+    /// Where it begins when it is new.
+    package var startAt = StartingPosition.oldest
 
     /// Whether the default merge has something to merge into.
     var hasContexts: Bool { !contexts.isEmpty || !programContexts.isEmpty || !pluginContexts.isEmpty }

@@ -10,6 +10,8 @@ extension StoreControl {
         package let working: Set<String>
         /// How many calls were given up, by consumer.
         package let deadLetters: [String: Int]
+        /// Where consumers had been that were moved back.
+        package let reached: [BinaryText: Int64]
 
         package var oldest: HistoryToken { bounds.oldest }
         package var newest: HistoryToken { bounds.newest }

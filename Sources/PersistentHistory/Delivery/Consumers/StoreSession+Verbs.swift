@@ -10,7 +10,8 @@ extension StoreSession {
         state.connection.checkIsWritable()
         return StoreControl.Positions(
             bounds: try source.bounds(), cursors: try state.cursors.all(), feeds: try feedStandings(clients),
-            working: Set(runners.filter { !$0.value.isIdle }.keys), deadLetters: try state.deadLetters.counts())
+            working: Set(runners.filter { !$0.value.isIdle }.keys), deadLetters: try state.deadLetters.counts(),
+            reached: try state.replays.reached())
     }
 
     /// Looks as after a signal, and wakes the consumers whatever was found.

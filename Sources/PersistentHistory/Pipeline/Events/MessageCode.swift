@@ -39,6 +39,7 @@ package enum MessageCode: String, CaseIterable, Sendable {
     case pluginRestarted = "15e555a69a81474c95d959bbc4b6d514"
     case pluginUnstartable = "17980e190ad14107815677ab9c615e92"
     case consumerBlocksCleanup = "15cb28fa64e94f01a9cb99c4c94ceba0"
+    case consumerMoved = "8994941812c9402eadc25691105a8eb3"
     case consumerPassedBy = "fc2f282d25734738958f149d11932d98"
     case cleaned = "cfa1e5342fd24d588c4d2388e9798ded"
     case cleanFailed = "f4275495589d4cd4a5141abfc1a14b1b"
@@ -78,7 +79,7 @@ extension MessageCode {
         switch self {
         case .starting, .ready, .stopping, .cleaned, .natsReady:
             .info
-        case .reloaded, .storeBack, .trackingUpdated, .watchOverflowed, .contextRefilled,
+        case .reloaded, .consumerMoved, .storeBack, .trackingUpdated, .watchOverflowed, .contextRefilled,
             .contextRecovered, .hookRecovered, .pluginRestarted, .stateRemoved, .paused, .resumed,
             .hooksChanged, .natsReloaded, .natsResumed, .mirrorFilled:
             .notice
