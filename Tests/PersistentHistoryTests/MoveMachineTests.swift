@@ -88,7 +88,11 @@ import Testing
         var seed = Seed(.random(in: 0...UInt64.max))
         for _ in 0..<600 {
             let endpoint = Nothing()
-            let hooks = (0..<2).map { Hook(id: UUID(), name: "p/o\($0)", kind: .observer, endpoint: endpoint) }
+            var hooks = (0..<2).map { Hook(id: UUID(), name: "p/o\($0)", kind: .observer, endpoint: endpoint) }
+            if Bool.random(using: &seed) {
+                hooks.append(
+                    Hook(id: UUID(), name: "p/b", kind: .observer, calls: .batch, endpoint: endpoint))
+            }
             let mergers = (0..<Int.random(in: 0...1, using: &seed)).map {
                 Hook(id: UUID(), name: "p/m\($0)", kind: .merge, endpoint: endpoint)
             }
@@ -220,9 +224,10 @@ import Testing
             var seen: Set<String> = []
             let distinct = calls.filter { seen.insert($0.delivery).inserted }
             let numbers = distinct.flatMap(\.numbers)
-            // Of a merge hook's batch, a part may come again in another one.
+            // Of a call for a batch, a part may come again in another one.
+            let isForBatch = hook.kind == .merge || hook.calls == .batch
             #expect(
-                hook.kind == .merge ? Set(numbers) == Set(relevant) : numbers.sorted() == relevant,
+                isForBatch ? Set(numbers) == Set(relevant) : numbers.sorted() == relevant,
                 "\(hook.name) had \(numbers) of \(relevant) after \(String(describing: world.move)): \(seed)")
             for call in distinct {
                 let isRepeated = call.numbers.allSatisfy { $0 <= replay?.through ?? 0 }
