@@ -119,6 +119,8 @@ package struct ConsumerReport: Codable, Sendable, Hashable {
         case level
         /// There is more for it, and it is at work.
         case behind
+        /// There is more for it, and its batch window is not over.
+        case gathering
         /// Something failed, and is tried again.
         case retrying
         /// A hook failed for the last time: it waits for that hook, which is tried again.
@@ -146,6 +148,8 @@ package struct ConsumerReport: Codable, Sendable, Hashable {
     package var deadLetters: Int?
     /// Up to where its hooks are called again, because it was moved back; not there otherwise.
     package var replayThrough: String?
+    /// When its batch window ends, while it gathers commits.
+    package var windowEndsAt: String?
     package var contexts: [ContextReport] = []
 
     package init(store: String, consumer: String, state: State) {

@@ -32,6 +32,7 @@ extension ServedStore {
         let consumers = store.consumers.map { author in
             var consumer = Consumer(store: store.name, author: author.name, rule: rule)
             consumer.startAt = author.startAt
+            consumer.batchWindow = author.batchWindow
             for context in author.contexts {
                 let entities = context.entities.map { Set(names: $0) }
                 switch context.kind {

@@ -134,7 +134,8 @@ struct CtlExtensionTests {
                     found = c.execute("SELECT history_token()").fetchone()[0]
                     print(found.rsplit(":")[1] if found else found)
                 def clean(number):
-                    other.execute("DELETE FROM historyd_change WHERE id <= ?", (number,))
+                    other.execute("DELETE FROM historyd_change WHERE id < ?", (number,))
+                    other.execute("UPDATE historyd_change SET origin = 0, kind = 3, object = NULL, detail = NULL WHERE id = ?", (number,))
                     other.execute("UPDATE historyd_store SET value = ? WHERE key = 'floor'", (number,))
                 other.execute("INSERT INTO t VALUES (1, 1)")
                 clean(1); say()

@@ -74,6 +74,15 @@ let configurationCorpus: [CorpusCase] = [
     .bad(
         "a batch author begins nowhere", author("\"batch\": true, \"startAt\": \"newest\""),
         "2:16: stores[0].authors[0].startAt: a batch author only writes and has no position"),
+    .good("commits are gathered", author("\"batchWindow\": \"500ms\"")),
+    .good("the longest window", author("\"batchWindow\": 3600")),
+    .good("no window", author("\"batchWindow\": 0")),
+    .badBeyondSchema(
+        "too long a window", author("\"batchWindow\": \"61m\""),
+        "2:16: stores[0].authors[0].batchWindow: expected a duration from 0 through 1h, found \"61m\""),
+    .bad(
+        "a batch author has no window", author("\"batch\": true, \"batchWindow\": 1"),
+        "2:16: stores[0].authors[0].batchWindow: a batch author only writes and has no passes"),
     .good(
         "every key of a store",
         store(
@@ -374,7 +383,7 @@ let configurationCorpus: [CorpusCase] = [
         "2:16: \(in0).authors[0].contexts: a batch author only writes and has no contexts"),
     .bad(
         "unknown key of an author", author("\"context\": []"),
-        "2:1: \(in0).authors[0].context: unknown key; did you mean \"contexts\"? Allowed: name, batch, contexts, startAt"
+        "2:1: \(in0).authors[0].context: unknown key; did you mean \"contexts\"? Allowed: name, batch, contexts, startAt, batchWindow"
     ),
     .bad(
         "context empty", contexts("{}"), "2:1: \(context0).name: missing, expected a name",

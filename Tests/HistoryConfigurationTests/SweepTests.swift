@@ -72,7 +72,8 @@ import Testing
             "": "$schema, version, stores, plugins, logLevel, stopTimeout",
             "stores[0]":
                 "name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror, source",
-            "stores[0].entities.person": "preserve", "stores[0].authors[0]": "name, batch, contexts, startAt",
+            "stores[0].entities.person": "preserve",
+            "stores[0].authors[0]": "name, batch, contexts, startAt, batchWindow",
             "stores[0].authors[0].contexts[0]":
                 "name, kind, path, entities, window, mode, group, properties, where, values, maximumValueBytes, largeIntegers, plugin, "
                 + "healthyLag",

@@ -62,6 +62,8 @@ package struct AuthorConfiguration: Sendable, Hashable {
     package var contexts: [ContextConfiguration] = []
     /// Where it begins when it is new.
     package var startAt = StartingPosition.oldest
+    /// For how long commits are gathered before a pass.
+    package var batchWindow = Duration.zero
 }
 
 /// What a consumer's changes are merged into.

@@ -130,7 +130,9 @@ struct StoreDecoder {
     private mutating func author(
         _ node: DocumentNode, names: inout Claims, tracked: [String]?
     ) -> AuthorConfiguration? {
-        guard let fields = node.fields(["name", "batch", "contexts", "startAt"]) else { return nil }
+        guard let fields = node.fields(["name", "batch", "contexts", "startAt", "batchWindow"]) else {
+            return nil
+        }
         let name = fields.name(as: "author", &names)
         let isBatch = fields["batch"]?.bool() ?? false
         var contexts: [ContextConfiguration] = []
@@ -143,8 +145,11 @@ struct StoreDecoder {
         }
         if isBatch { fields.refuse("startAt", "a batch author only writes and has no position") }
         let startAt = fields["startAt"]?.choice(StartingPosition.allCases) ?? .oldest
+        if isBatch { fields.refuse("batchWindow", "a batch author only writes and has no passes") }
+        let window = fields["batchWindow"]?.duration(from: .none, upTo: .longestWindow) ?? .zero
         return name.map {
-            AuthorConfiguration(name: $0, isBatch: isBatch, contexts: contexts, startAt: startAt)
+            AuthorConfiguration(
+                name: $0, isBatch: isBatch, contexts: contexts, startAt: startAt, batchWindow: window)
         }
     }
 

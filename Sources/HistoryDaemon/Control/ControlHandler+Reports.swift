@@ -109,6 +109,8 @@ extension ControlHandler {
                 .waiting
             } else if known.problem != nil {
                 known.failure?.isHeld ?? false ? .held : .retrying
+            } else if positions?.windows[consumer.author] != nil {
+                .gathering
             } else {
                 behind == 0 && !isWorking ? .level : .behind
             }
@@ -148,6 +150,7 @@ extension ControlHandler {
         report.replayThrough = reached.flatMap { reached in
             positions.map { HistoryToken(store: $0.newest.store, number: reached).description }
         }
+        report.windowEndsAt = positions?.windows[consumer.author]?.description
         report.deadLetters = positions?.deadLetters[consumer.author]
         report.contexts = consumer.contexts.map { replica in
             context(replica.name, "replica", known.contexts[replica.name], replicaLag) {

@@ -50,7 +50,7 @@ extension Lag {
 
 extension RuntimeStatus.Consumer {
     func isLagging(beyond limit: Duration, at now: HistoryTimestamp = .now) -> Bool {
-        ([lag] + contexts.values.map(\.lag)).contains { $0.age(at: now) > limit }
+        ([lag] + contexts.values.map(\.lag)).contains { $0.age(at: now) > limit + batchWindow }
     }
 }
 
@@ -139,6 +139,8 @@ extension ControlHandler {
         _ store: RunningStore
     ) {
         let rule = store.served.rule
+        let windows = Dictionary(
+            uniqueKeysWithValues: store.served.consumers.map { ($0.author, $0.batchWindow) })
         dependencies.status.update(store.name) { status in
             func lag(_ position: Int64?, _ consumer: String) -> Lag {
                 guard let position, let backlog = backlogs[position] else { return Lag() }
@@ -160,6 +162,7 @@ extension ControlHandler {
                     }
                     known.contexts[name]?.lag = lag
                 }
+                known.batchWindow = windows[consumer] ?? .zero
                 known.feedLags = [:]
                 for (feed, backlog) in feeds where feed.consumer == consumer {
                     known.feedLags[feed.context] = Lag(backlog)

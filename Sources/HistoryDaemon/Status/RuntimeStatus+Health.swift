@@ -153,7 +153,7 @@ extension RuntimeStatus.Consumer {
             within limit: Duration = limit
         ) {
             let age = lag.age(at: now)
-            guard age > limit else { return }
+            guard age > limit + batchWindow else { return }
             let count = "\(lag.isAtLeast ? "at least " : "")\(lag.transactions, "transaction")"
             add(cause, "\(subject) is \(age.components.seconds) s behind, \(count).", context: context)
         }

@@ -27,6 +27,8 @@ struct RuntimeStatus: Sendable {
         var unopened: Set<String> = []
         /// How long after their commit transactions were delivered.
         var delays = DurationHistogram()
+        /// So much later it has everything, on purpose.
+        var batchWindow = Duration.zero
         /// What it has not had, when that was looked at last.
         var lag = Lag()
         /// The same of its feeds, by name.

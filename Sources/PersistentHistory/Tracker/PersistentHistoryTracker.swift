@@ -49,6 +49,7 @@ public actor PersistentHistoryTracker {
             feeds: configuration.feeds.map { FeedContext(name: $0) },
             programContexts: configuration.programContexts)
         consumer.startAt = configuration.startAt
+        consumer.batchWindow = min(max(configuration.batchWindow, .zero), .seconds(3600))
         var store = ServedStore(
             name: configuration.name, path: path, entities: configuration.entities, rule: rule,
             consumers: [consumer], cleaning: configuration.cleanStrategy,

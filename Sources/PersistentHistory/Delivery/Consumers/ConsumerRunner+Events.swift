@@ -56,6 +56,9 @@ extension ConsumerRunner {
     func act(on next: ConsumerMachine.Next) throws -> ConsumerMachine.Event? {
         switch next {
         case .fetch(let number, let last):
+            if last == nil, number >= endOfPass {
+                return .fetched(HistoryBatch(transactions: [], end: number, isLast: true, fingerprint: nil))
+            }
             return .fetched(
                 try store.fetcher.batch(after: number, through: last, values: hookSet.wantedValues))
         case .findFingerprint(let position, let batch):

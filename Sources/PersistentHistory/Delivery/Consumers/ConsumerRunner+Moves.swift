@@ -22,6 +22,7 @@ extension ConsumerRunner {
         }
         phase = .working
         pauseTimer?.cancel()
+        closeWindow()
         failures = 0
         beginAfterMove()
     }

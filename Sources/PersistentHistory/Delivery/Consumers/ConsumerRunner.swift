@@ -9,6 +9,8 @@ final class ConsumerRunner {
         /// It has not been prepared yet.
         case begun
         case idle
+        /// Something has come, and the consumer's batch window is not over.
+        case gathering
         case working
         /// Passes are held, for example by a pause.
         case held
@@ -32,6 +34,12 @@ final class ConsumerRunner {
     var phase = Phase.begun
     /// Woken up, or asked to try at once, while it was working.
     var isWoken = false
+    /// The same, by somebody who does not wait for a batch window.
+    var isHurried = false
+    /// What is gathered now.
+    var window: BatchWindow?
+    /// Where the history ended when the pass began. With a batch window, what comes later is for the next pass.
+    var endOfPass: Int64 = .max
     var triesNow = false
     var isStopping = false
     /// A stop counts from its request on, before all parts are notified.
@@ -64,7 +72,8 @@ final class ConsumerRunner {
     var cursor: Int64 { machine.cursor }
 
     var isIdle: Bool { phase == .idle }
-    var isPaused: Bool { phase == .paused }
+    /// Nothing happens until a timer fires.
+    var isWaiting: Bool { phase == .paused || phase == .gathering }
 
     init(_ beginning: OpenStore.Beginning, of session: StoreSession) {
         consumer = beginning.consumer
@@ -87,11 +96,16 @@ final class ConsumerRunner {
     // MARK: Wake-ups
 
     /// There may be something new.
-    func wakeUp() {
+    ///
+    /// - Parameter atOnce: Without waiting for a batch window.
+    func wakeUp(atOnce: Bool = false) {
         switch phase {
         case .begun: prepare()
-        case .idle: beginPass()
-        case .working, .held, .paused: isWoken = true
+        case .idle: if atOnce { beginPass() } else { beginPassOrWindow() }
+        case .gathering: if atOnce || isBatchFull { endWindow() }
+        case .working, .held, .paused:
+            isWoken = true
+            if atOnce { isHurried = true }
         case .ended: break
         }
     }
@@ -116,7 +130,7 @@ final class ConsumerRunner {
     func end() {
         isStopping = true
         switch phase {
-        case .begun, .idle, .held, .paused: ended()
+        case .begun, .idle, .gathering, .held, .paused: ended()
         case .working, .ended: break
         }
     }
@@ -134,6 +148,7 @@ final class ConsumerRunner {
         pauseTimer?.cancel()
         contextsTimer?.cancel()
         moveTimer?.cancel()
+        closeWindow()
         if let request = moveRequest.take(), request.begin() {
             request.end(.failure(HistoryError.storeNotOpen))
         }
@@ -172,8 +187,9 @@ final class ConsumerRunner {
             session.assumeIsolated { $0.consumerPrepared() }
         }
         recovered()
-        isWoken = false
+        (isWoken, isHurried) = (false, false)
         startOfPass = machine.cursor
+        if hasWindow { endOfPass = store.fetcher.end.number }
         if let checkpoint = store.state.cursors.idle.wake(consumer.author) {
             do { try perform(machine.goOn(from: checkpoint)) } catch { return fail(error) { $0.step() } }
         }
@@ -220,7 +236,7 @@ final class ConsumerRunner {
         let (author, brought) = (consumer.author, machine.cursor > startOfPass)
         session.assumeIsolated { $0.caughtUp(author, brought) }
         watchContexts()
-        if isWoken, phase == .idle { beginPass() }
+        if isWoken, phase == .idle { wakeUp(atOnce: isHurried) }
     }
 
     /// A consumer without contexts, feeds and hooks for every entity is not woken by every commit.
