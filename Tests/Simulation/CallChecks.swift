@@ -55,7 +55,8 @@ struct CallChecks {
         if let earlier = contents.updateValue(line[6], forKey: delivery), earlier != line[6] {
             found.append(Violation(.order, "\(delivery) was \(earlier), and is \(line[6])"))
         }
-        defer { if outcome != "ok" { failed.insert(delivery) } }
+        let whole = String(delivery.prefix { $0 != "#" })
+        defer { if outcome != "ok" { failed.insert(whole) } }
         if var seen = doubtful[consumer] {
             if !seen.contains(delivery) {
                 seen.insert(delivery)
@@ -67,7 +68,7 @@ struct CallChecks {
         if let time = succeeded[delivery] {
             suspect(store, since: time, line.time, Violation(.repeated, delivery))
         }
-        let isDeadLetter = setup?.skips ?? false && failed.contains(delivery)
+        let isDeadLetter = setup?.skips ?? false && failed.contains(whole)
         if let last = positions[hook], number < last.number, !isDeadLetter {
             suspect(
                 store, since: last.time, line.time, Violation(.order, "\(hook): \(number) after \(last.number)")

@@ -37,7 +37,8 @@ struct Operator: Sendable {
         case .resume: send(.resume(store: store.name))
         case .run: send(.run(store: store.name, timeout: "3s"), within: 4_000_000_000)
         case .clean: send(.clean(store: store.name), within: 10_000_000_000)
-        case .planCleaning: send(.clean(store: store.name, dryRun: true), within: 10_000_000_000)
+        // It reads the state, and waits for its disk.
+        case .planCleaning: send(.clean(store: store.name, dryRun: true), within: 60_000_000_000)
         case .deadLetters: send(.deadLetters(store: store.name))
         case .retry: retry(store.name)
         case .restartPlugin: send(.restartPlugin("p\(index)"), within: 15_000_000_000)

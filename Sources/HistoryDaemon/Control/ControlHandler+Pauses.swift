@@ -55,7 +55,9 @@ extension ControlHandler {
     }
 
     private func keepPauses(_ all: [Paused], _ kept: Bool) async throws {
-        let pauses = all.map(\.kept)
+        let pauses = all.map(\.kept).filter { engine.keptPauses.contains($0) != kept }
+        // A disk, and a reload, are waited for only where there is something to write.
+        if pauses.isEmpty { return }
         try await jobs.perform { [engine] in
             try await onPool { () async throws in try engine.keptPauses.set(pauses, kept: kept) }
         }
