@@ -4,6 +4,7 @@ struct ConfigurationDecoder {
     typealias PluginPath = (path: String, node: DocumentNode)
 
     private(set) var stores: [StoreConfiguration] = []
+    private(set) var templates: [StoreTemplate] = []
     private(set) var plugins: [PluginPath] = []
     private var logLevel = LogLevel.info
     private var stopTimeout = DaemonConfiguration.defaultStopTimeout
@@ -43,10 +44,10 @@ struct ConfigurationDecoder {
         }
         storeCount += nodes.count
         for node in nodes {
-            if let store = storeDecoder.decode(node, names: &storeNames, paths: &storePaths) {
-                stores.append(store)
-            } else {
-                knowsAllNames = false
+            switch storeDecoder.decode(node, names: &storeNames, paths: &storePaths) {
+            case .store(let store): stores.append(store)
+            case .template(let template): templates.append(template)
+            case nil: knowsAllNames = false
             }
         }
     }
@@ -77,6 +78,6 @@ struct ConfigurationDecoder {
             }
         }
         return DaemonConfiguration(
-            stores: stores, plugins: plugins.map(\.path), logLevel: logLevel, stopTimeout: stopTimeout)
+            stores: stores, templates: templates, plugins: plugins.map(\.path), logLevel: logLevel, stopTimeout: stopTimeout)
     }
 }

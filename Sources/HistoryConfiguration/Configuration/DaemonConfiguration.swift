@@ -1,7 +1,9 @@
 /// What an operator wrote: `historyd.json` and its drop-ins together. Every path is absolute.
 package struct DaemonConfiguration: Sendable, Hashable {
-    /// At least one, in the order of the files.
+    /// In the order of the files. There is at least one, or a template.
     package var stores: [StoreConfiguration]
+    /// Entries whose stores are the files of a folder.
+    package var templates: [StoreTemplate] = []
     /// Manifests: each a file, or a folder of `*.json`.
     package var plugins: [String] = []
     package var logLevel: LogLevel = .info
@@ -11,10 +13,13 @@ package struct DaemonConfiguration: Sendable, Hashable {
     /// The plugins that keep contexts.
     package var contextPlugins: Set<String> {
         Set(
-            stores.flatMap(\.consumers).flatMap(\.contexts).compactMap { context in
+            storesAndPrototypes.flatMap(\.consumers).flatMap(\.contexts).compactMap { context in
                 if case .plugin(let name) = context.kind { name } else { nil }
             })
     }
+
+    /// Each store, and one of each template.
+    package var storesAndPrototypes: [StoreConfiguration] { stores + templates.map(\.prototype) }
 
     /// What `stopTimeout` is where a configuration does not say.
     package static let defaultStopTimeout: Duration = .seconds(20)

@@ -22,6 +22,21 @@ extension RuntimeStatus {
             reasons.append(
                 .init(plugin.isFailing ? .pluginFailing : .pluginRestarting, problem, plugin: name))
         }
+        for (name, folder) in folders.sorted(by: { $0.key < $1.key }) {
+            if let problem = folder.problem {
+                reasons.append(
+                    .init(
+                        .folderNotWatched, "The folder \"\(folder.path)\" of \"\(name)\" is not watched. \(problem)"
+                    ))
+            }
+            if let maximum = folder.maximum {
+                reasons.append(
+                    .init(
+                        .folderCrowded,
+                        "The folder \"\(folder.path)\" of \"\(name)\" has more than \(maximum) files: the others are not served. Raise \"maximumStores\"."
+                    ))
+            }
+        }
         for (name, store) in stores.sorted(by: { $0.key < $1.key }) {
             let limit = healthyLags[name] ?? StoreConfiguration.defaultHealthyLag
             reasons += store.reasons(name, limit, healthyFeedLags, at: now)
