@@ -77,7 +77,8 @@ package struct HealthReport: Codable, Sendable, Hashable {
         /// How bad it is.
         package var verdict: Verdict {
             switch self {
-            case .notAnswering, .threadsLacking, .storeNotOpen, .folderNotWatched, .folderCrowded, .storeStuck, .stateNotWritable, .notTracked,
+            case .notAnswering, .threadsLacking, .storeNotOpen, .folderNotWatched, .folderCrowded, .storeStuck,
+                .stateNotWritable, .notTracked,
                 .hookHeld,
                 .consumerStuck,
                 .replicaNotWritable,

@@ -33,7 +33,8 @@ struct UnusedStates {
     ) -> [State] {
         states.filter { state in
             let age = state.store.map(age) ?? Self.age
-            return !served.contains(state.id) && age.map { now - state.changedAt > Int($0.components.seconds) } ?? false
+            return !served.contains(state.id)
+                && age.map { now - state.changedAt > Int($0.components.seconds) } ?? false
                 && !(state.store.map { waiting.contains($0) } ?? false)
         }
     }
@@ -128,7 +129,8 @@ extension Engine {
         do {
             // What hangs is found by the next reload, and not waited for by more and more threads.
             let isDone: ()? = try await unusedStates.perform(within: Self.removalTimeout) { [served, waiting] in
-                try UnusedStates.remove(in: folder, served: served, waiting: waiting, templates: templates, logger)
+                try UnusedStates.remove(
+                    in: folder, served: served, waiting: waiting, templates: templates, logger)
             }
             if isDone == nil {
                 logger.notice("The disk of the state folder \"\(folder)\" does not answer: unused states stay.")

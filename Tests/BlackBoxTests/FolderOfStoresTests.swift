@@ -36,11 +36,14 @@ struct FolderOfStoresTests {
     }
 
     private func insert(_ id: Int, into bench: Workbench, _ store: String) async throws {
-        try await bench.write("INSERT INTO person (id) VALUES (\(id))", to: bench.path("tenants/\(store).sqlite"))
+        try await bench.write(
+            "INSERT INTO person (id) VALUES (\(id))", to: bench.path("tenants/\(store).sqlite"))
     }
 
     private func calls(_ count: Int, _ bench: Workbench, _ daemon: DaemonUnderTest) async throws -> [String] {
-        try await bench.calls(count, of: daemon).map { "\($0.params.store) \($0.params.contexts.map(\.key).joined())" }
+        try await bench.calls(count, of: daemon).map {
+            "\($0.params.store) \($0.params.contexts.map(\.key).joined())"
+        }
     }
 
     @Test("Stores come by sqlite3, cp, mv, rsync and tar, go, and keep their places under other names")
@@ -97,7 +100,9 @@ struct FolderOfStoresTests {
         }
     }
 
-    @Test("The application's first transactions never find a lock, though it waits for none", arguments: Journal.allCases)
+    @Test(
+        "The application's first transactions never find a lock, though it waits for none",
+        arguments: Journal.allCases)
     func firstTransactions(_ journal: Journal) async throws {
         try await withWorkbench { bench in
             try configure(bench)
@@ -121,7 +126,8 @@ struct FolderOfStoresTests {
                 """
             ).succeed()
             try await eventually("all stores", within: .seconds(60)) {
-                try await bench.report("status")["stores"].list.filter { $0["state"].text == "open" }.count == 40
+                try await bench.report("status")["stores"].list.filter { $0["state"].text == "open" }.count
+                    == 40
             }
             #expect(daemon.problems(bench) == [])
             try await daemon.stop()
@@ -165,15 +171,19 @@ struct FolderOfStoresTests {
             try await insert(1, into: bench, "good")
             #expect(try await calls(1, bench, daemon) == ["tenant-good p1"])
             // Nothing was recorded, nor any file made, where the links lead.
-            #expect(try await bench.sql("SELECT count(*) FROM sqlite_schema", of: bench.path("secret.sqlite")) == "1")
+            #expect(
+                try await bench.sql("SELECT count(*) FROM sqlite_schema", of: bench.path("secret.sqlite"))
+                    .wholeLines == ["1"])
             let refusals = daemon.log.filter { $0.contains("event=fileRefused") }
             #expect(Set(refusals).count == refusals.count)
 
             // Too many: those that were there are served, and health says what is the matter.
             try await run(
-                bench, "/bin/sh", "-c", "cd '\(bench.path("tenants"))' && for i in $(seq 2000); do : > e$i.sqlite; done")
+                bench, "/bin/sh", "-c",
+                "cd '\(bench.path("tenants"))' && for i in $(seq 2000); do : > e$i.sqlite; done")
             try await daemon.logged("event=folderCrowded")
-            #expect(try await bench.report("health")["reasons"].list.contains { $0["cause"].text == "folderCrowded" })
+            let health = try await bench.ctl("health", "--format", "json")
+            #expect(try health.json()["reasons"].list.contains { $0["cause"].text == "folderCrowded" })
             try await insert(2, into: bench, "good")
             #expect(try await calls(2, bench, daemon).last == "tenant-good p2")
             // And when they are gone, what is new is served again.
@@ -184,7 +194,9 @@ struct FolderOfStoresTests {
         }
     }
 
-    @Test("A twin: however stores are made, moved and removed, and the daemon killed, each commit comes with its store's name")
+    @Test(
+        "A twin: however stores are made, moved and removed, and the daemon killed, each commit comes with its store's name"
+    )
     func twin() async throws {
         try await withWorkbench { bench in
             try configure(bench)
@@ -246,14 +258,17 @@ struct FolderOfStoresTests {
                 "\(expected.count) rows", within: .seconds(120),
                 state: { "\n" + daemon.log.suffix(30).joined(separator: "\n") }
             ) {
-                let rows = Set(try bench.calls().flatMap { $0.params.contexts.map { String($0.key.dropFirst()) } })
+                let rows = Set(
+                    try bench.calls().flatMap { $0.params.contexts.map { String($0.key.dropFirst()) } })
                 return Set(expected).isSubset(of: rows)
             }
             // What is repeated after a kill has the same delivery.
             let calls = try bench.calls()
             var deliveries: [String: Set<String>] = [:]
             for call in calls {
-                for context in call.params.contexts { deliveries[context.key, default: []].insert(call.params.delivery) }
+                for context in call.params.contexts {
+                    deliveries[context.key, default: []].insert(call.params.delivery)
+                }
             }
             let stores = try FileManager.default.contentsOfDirectory(atPath: bench.path("tenants"))
                 .filter { $0.hasSuffix(".sqlite") }.map { "tenant-\($0.dropLast(".sqlite".count))" }
@@ -268,7 +283,9 @@ struct FolderOfStoresTests {
         }
     }
 
-    @Test("Of two files with one name the first is served; a reload leaves the others alone; the state is kept for a time")
+    @Test(
+        "Of two files with one name the first is served; a reload leaves the others alone; the state is kept for a time"
+    )
     func namesAndStates() async throws {
         try await withWorkbench { bench in
             try configure(bench, #", "recursive": true, "keepState": "2s""#)
@@ -287,7 +304,9 @@ struct FolderOfStoresTests {
             // With the folder, what is in it goes; and what waited for a name comes.
             try await run(bench, "/bin/rm", bench.path("tenants/a.sqlite"))
             try await eventually("the other one") {
-                try await bench.report("status")["stores"].list.contains { ($0["path"].text ?? "").hasSuffix("eu/a.sqlite") }
+                try await bench.report("status")["stores"].list.contains {
+                    ($0["path"].text ?? "").hasSuffix("eu/a.sqlite")
+                }
             }
             try await insert(7, into: bench, "eu/a")
             #expect(try await calls(1, bench, daemon) == ["tenant-a p7"])
@@ -298,6 +317,79 @@ struct FolderOfStoresTests {
             #expect(!states.contains { $0.hasSuffix(".store") })
             try await daemon.stop()
             #expect(try await bench.runDaemon("--once").status == .exited(0))
+        }
+    }
+
+    @Test(
+        "A folder is one line, with the names of those in trouble alone; a pattern selects, and metrics are bounded"
+    )
+    func readable() async throws {
+        try await withWorkbench { bench in
+            try configure(bench)
+            for number in 0..<12 {
+                try await run(bench, "/usr/bin/sqlite3", bench.path("tenants/t\(number).sqlite"), Self.table)
+            }
+            let daemon = try await bench.startDaemon()
+            try await bench.startPython(
+                "import shutil; shutil.copy(bench + '/tenants/t3.sqlite', bench + '/tenants/copy.sqlite')"
+            )
+            .succeed()
+            try await eventually("a copy") {
+                try await bench.report("status")["stores"].list.contains { $0["state"].text == "waiting" }
+            }
+            let status = try await bench.steer("status")
+            #expect(!status.contains("tenant-t1 ") && status.contains("tenant-copy"), "\(status)")
+            let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("tenant-{name}") })
+            #expect(
+                line.split(separator: " ").map(String.init)
+                    == ["tenant-{name}", "13", "12", "1", "0", "0", "1", "0", "0"])
+            let consumers = try await bench.steer("consumers")
+            #expect(!consumers.contains("tenant-t1 ") && consumers.contains("tenant-copy"), "\(consumers)")
+            #expect(consumers.contains("12 consumers of tenant-{name} without a problem"))
+            let selected = try await bench.report("consumers", "--store", "tenant-t1*")["consumers"].list
+            #expect(selected.map { $0["store"].text } == ["tenant-t1", "tenant-t10", "tenant-t11"])
+            let metrics = try await bench.steer("metrics")
+            #expect(!metrics.contains("store=\"tenant-"))
+            #expect(metrics.contains("historyd_template_stores{template=\"tenant-{name}\",state=\"open\"} 12"))
+            // The journal says of all together that they came.
+            #expect(!daemon.log.contains { $0.contains("\"tenant-t5\" is open") })
+            #expect(daemon.log.contains { $0.contains("12 stores more") })
+            try await bench.steer("pause", "tenant-t1*")
+            let paused = try await bench.report("status")["stores"].list.filter { $0["state"].text == "paused" }
+            #expect(paused.count == 3)
+            let doctor = try await bench.ctl("doctor")
+            #expect(doctor.output.contains("max_user_watches"), "\(doctor.output)")
+            #expect(!doctor.output.contains("tenant-t5"), "\(doctor.output)")
+
+            // With more than one entry, and each store's metrics where they are asked for.
+            try configure(bench, #", "metricsPerStore": true"#)
+            try await bench.steer("reload")
+            #expect(try await bench.steer("metrics").contains("historyd_store_open{store=\"tenant-t5\"} 1"))
+            try await daemon.stop()
+        }
+    }
+
+    @Test(
+        "A folder that may not be read is said, and watched as soon as it may",
+        .enabled(if: Users.obstacle == nil))
+    func unreadable() async throws {
+        try await withWorkbench { bench in
+            try configure(bench)
+            try await run(bench, "/usr/bin/sqlite3", bench.path("tenants/one.sqlite"), Self.table)
+            try await run(
+                bench, "/bin/sh", "-ec",
+                "cd '\(bench.folder.path)'; mkdir state; chown -R \(Users.daemon):\(Users.daemon) .; chmod 755 .; chmod 300 tenants"
+            )
+            let daemon = try bench.launchDaemon(under: Users.run(as: Users.daemon))
+            try await daemon.ready()
+            try await daemon.logged("event=folderUnwatched")
+            let health = try await bench.ctl("health", "--format", "json")
+            #expect(try health.json()["reasons"].list.map { $0["cause"].text } == ["folderNotWatched"])
+            try await daemon.sparing()
+            try await run(bench, "/bin/chmod", "755", bench.path("tenants"))
+            try await served("tenant-one", by: bench)
+            #expect(try await bench.ctl("health").status == .exited(0))
+            try await daemon.stop()
         }
     }
 }

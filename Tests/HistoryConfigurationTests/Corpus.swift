@@ -75,23 +75,24 @@ let configurationCorpus: [CorpusCase] = [
         "1:27: \(in0).pattern: missing, expected a pattern of file names such as \"*.sqlite\""),
     .bad(
         "a folder and a path", folder("\"name\": \"{name}\", \"pattern\": \"*\", \"path\": \"/s\""),
-        "2:34: \(in0).path: an entry with a \"folder\" has no path: each file in the folder is a store"),
+        "2:35: \(in0).path: an entry with a \"folder\" has no path: each file in the folder is a store"),
     .bad(
         "a folder that is polled", folder("\"name\": \"{name}\", \"pattern\": \"*\", \"poll\": 5"),
-        "2:34: \(in0).poll: a folder is watched by inotify, and so are its stores"),
+        "2:35: \(in0).poll: a folder is watched by inotify, and so are its stores"),
     .bad(
         "a folder with one name", folder("\"name\": \"tenants\", \"pattern\": \"*\""),
-        "2:9: \(in0).name: expected {name} or {path} in it, because each store needs its own; found \"tenants\""),
+        "2:9: \(in0).name: expected {name} or {path} in it, because each store needs its own; found \"tenants\""
+    ),
     .badBeyondSchema(
         "an unknown placeholder", folder("\"name\": \"{name}-{id}\", \"pattern\": \"*\""),
         "2:9: \(in0).name: unknown placeholder \"{id}\". Allowed: {name}, {path}"),
     .bad(
         "a pattern with folders", folder("\"name\": \"{name}\", \"pattern\": \"a/*\""),
-        "2:29: \(in0).pattern: expected a pattern of file names such as \"*.sqlite\", found \"a/*\"; \"recursive\" includes folders below"
+        "2:30: \(in0).pattern: expected a pattern of file names such as \"*.sqlite\", found \"a/*\"; \"recursive\" includes folders below"
     ),
     .bad(
         "no stores at most", folder("\"name\": \"{name}\", \"pattern\": \"*\", \"maximumStores\": 0"),
-        "2:51: \(in0).maximumStores: expected a whole number from 1 through 1000000, found 0"),
+        "2:52: \(in0).maximumStores: expected a whole number from 1 through 1000000, found 0"),
     .bad(
         "a pattern without a folder", store("\"pattern\": \"*\""),
         "2:1: \(in0).pattern: only an entry with a \"folder\" has it"),
@@ -100,14 +101,14 @@ let configurationCorpus: [CorpusCase] = [
         folder(
             "\"name\": \"{name}\", \"pattern\": \"*\", \"authors\": [{\"name\": \"A\", \"contexts\": [{\"name\": \"r\", \"kind\": \"replica\", \"path\": \"/r\"}]}]"
         ),
-        "2:118: \(in0).authors[0].contexts[0].path: expected {name} or {path} in it, because each store needs its own; found \"/r\""
+        "2:115: \(in0).authors[0].contexts[0].path: expected {name} or {path} in it, because each store needs its own; found \"/r\""
     ),
     .badBeyondSchema(
         "replicas that are stores",
         folder(
             "\"name\": \"{name}\", \"pattern\": \"*.db\", \"authors\": [{\"name\": \"A\", \"contexts\": [{\"name\": \"r\", \"kind\": \"replica\", \"path\": \"/srv/tenants/{name}.view.db\"}]}]"
         ),
-        "2:121: \(in0).authors[0].contexts[0].path: the replica would be a store of this entry: it is in the folder, and its name fits the pattern. Put it elsewhere"
+        "2:118: \(in0).authors[0].contexts[0].path: the replica would be a store of this entry: it is in the folder, and its name fits the pattern. Put it elsewhere"
     ),
     .good("smallest", "{\"version\": 1.0, \"stores\": [{\"name\": \"s\", \"path\": \"s.db\"}]}"),
     .good("stop timeout", top("\"stopTimeout\": \"90s\"")),
@@ -261,7 +262,8 @@ let configurationCorpus: [CorpusCase] = [
     ),
     .bad(
         "store without anything", "{\"version\": 1, \"stores\": [\n{}]}",
-        "2:1: stores[0].name: missing, expected a name", "2:1: stores[0].path: missing, expected a path, or a \"folder\" of stores"),
+        "2:1: stores[0].name: missing, expected a name",
+        "2:1: stores[0].path: missing, expected a path, or a \"folder\" of stores"),
     .bad(
         "store no object", "{\"version\": 1, \"stores\": [\n1]}", "2:1: stores[0]: expected an object, found 1"),
     .bad(

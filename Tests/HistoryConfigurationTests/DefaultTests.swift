@@ -58,7 +58,9 @@ import TestSupport
             for (key, value) in try #require(object["properties"] as? [String: Any]) {
                 guard let given = (value as? [String: Any])?["default"] else { continue }
                 // Only with another key.
-                if ["maximumValueBytes", "cleanUnlisted", "recursive", "maximumStores", "metricsPerStore"].contains(key) {
+                if ["maximumValueBytes", "cleanUnlisted", "recursive", "maximumStores", "metricsPerStore"]
+                    .contains(key)
+                {
                     continue
                 }
                 let json = String(

@@ -23,7 +23,8 @@ import Testing
     }
 
     @Test func aStoreHasTheNameAndThePathsOfItsFile() throws {
-        let template = try #require(try Self.configuration("tenant-{name}", more: #", "keepState": "30d""#).templates.first)
+        let template = try #require(
+            try Self.configuration("tenant-{name}", more: #", "keepState": "30d""#).templates.first)
         #expect(template.keepState == .seconds(30 * 86_400))
         let store = try template.store(of: TemplateFile("eu/acme.v2.sqlite"))
         #expect(store.name == "tenant-acme.v2")
@@ -40,8 +41,10 @@ import Testing
     /// Whoever may create files chooses their names: what is taken of them is harmless wherever it goes.
     @Test func noNameBreaksAnything() {
         for name in [
-            "", ".", "..", "../x", "a/../b", "a//b", "/a", "a/", ".hidden", "-rf", "a b", "a\nb", "a\u{1b}[2J", "a\"b", "a'b",
-            "{name}", "{path}", "a%00", "a?b", "a#b", "a*b", "a\\b", "ä", "cafe\u{301}", "a\u{202e}b", "a\u{0}b", "a:b", "a;b",
+            "", ".", "..", "../x", "a/../b", "a//b", "/a", "a/", ".hidden", "-rf", "a b", "a\nb", "a\u{1b}[2J",
+            "a\"b", "a'b",
+            "{name}", "{path}", "a%00", "a?b", "a#b", "a*b", "a\\b", "ä", "cafe\u{301}", "a\u{202e}b",
+            "a\u{0}b", "a:b", "a;b",
             "$(x)", "`x`", "a&b", "a<b", String(repeating: "x", count: 121),
             Array(repeating: "d", count: 10).joined(separator: "/"),
         ] {
@@ -71,9 +74,10 @@ import Testing
         #expect(change.begun.map(\.path) == ["/srv/tenants/eu/a.sqlite"])
         // What has an entry of its own is served as that says.
         #expect(roster.appear(file("main.sqlite")).refused.map(\.why) == [.fileTaken(by: "main")])
-        #expect(roster.appear(file("eu/main.sqlite")).refused.map(\.why) == [
-            .nameTaken(name: "main", by: "/srv/tenants/main.sqlite")
-        ])
+        #expect(
+            roster.appear(file("eu/main.sqlite")).refused.map(\.why) == [
+                .nameTaken(name: "main", by: "/srv/tenants/main.sqlite")
+            ])
     }
 
     /// Whatever comes and goes: no name and no path is served twice, all begun and ended add up, and a file waits only
@@ -102,7 +106,8 @@ import Testing
                 let wanted = Set(
                     present.compactMap { try? TemplateFile($0) }.map(\.name).filter { $0 != "main" })
                 #expect(Set(running.keys) == wanted, "\(random)")
-                #expect(running.values.allSatisfy { present.contains(String($0.dropFirst("/srv/tenants/".count))) })
+                #expect(
+                    running.values.allSatisfy { present.contains(String($0.dropFirst("/srv/tenants/".count))) })
             }
         }
     }

@@ -95,7 +95,8 @@ import Testing
         #expect(look("empty") == .unready)
         try folder.write("short", "SQLite form")
         #expect(look("short") == .unready)
-        try folder.write("text", "no database, and longer than a header of one would be, because all of that is read")
+        try folder.write(
+            "text", "no database, and longer than a header of one would be, because all of that is read")
         #expect(look("text") == .unfit(.notADatabase))
         symlink("/etc/passwd", folder.file("link"))
         #expect(look("link") == .unfit(.link))

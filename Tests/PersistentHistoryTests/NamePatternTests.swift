@@ -6,7 +6,10 @@ import Testing
 @Suite struct NamePatternTests {
     /// Short texts of few characters, so that many of them match.
     private static func text(_ random: inout Seed, _ characters: String, upTo length: Int = 5) -> String {
-        String((0..<Int.random(in: 0...length, using: &random)).compactMap { _ in characters.randomElement(using: &random) })
+        String(
+            (0..<Int.random(in: 0...length, using: &random)).compactMap { _ in
+                characters.randomElement(using: &random)
+            })
     }
 
     /// What a pattern means, said as simply as possible.

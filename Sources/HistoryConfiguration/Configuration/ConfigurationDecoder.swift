@@ -78,6 +78,7 @@ struct ConfigurationDecoder {
             }
         }
         return DaemonConfiguration(
-            stores: stores, templates: templates, plugins: plugins.map(\.path), logLevel: logLevel, stopTimeout: stopTimeout)
+            stores: stores, templates: templates, plugins: plugins.map(\.path), logLevel: logLevel,
+            stopTimeout: stopTimeout)
     }
 }

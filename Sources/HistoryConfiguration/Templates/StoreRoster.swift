@@ -61,7 +61,9 @@ package struct StoreRoster: Sendable {
     /// A file is a store now.
     package mutating func appear(_ file: File) -> Change {
         var change = Change()
-        guard served[file] == nil, key[file] == nil, templates.indices.contains(file.template) else { return change }
+        guard served[file] == nil, key[file] == nil, templates.indices.contains(file.template) else {
+            return change
+        }
         let template = templates[file.template]
         let path = "\(template.folder)/\(file.path)"
         do throws(TemplateFile.Refusal) {

@@ -41,7 +41,9 @@ package struct StoreTemplate: Sendable, Hashable {
     package func includes(_ path: String) -> Bool {
         guard path.utf8.starts(with: "\(folder)/".utf8) else { return false }
         let below = String(decoding: path.utf8.dropFirst(folder.utf8.count + 1), as: UTF8.self)
-        return (try? TemplateFile(below)).map { (isRecursive || !$0.isInFolder) && pattern.matches($0.fileName) }
+        return (try? TemplateFile(below)).map {
+            (isRecursive || !$0.isInFolder) && pattern.matches($0.fileName)
+        }
             ?? false
     }
 
@@ -53,6 +55,7 @@ package struct StoreTemplate: Sendable, Hashable {
         store.name = TemplateText(prototype.name).text(for: file)
         guard store.name.utf8.count <= DocumentNode.longestName else { throw .tooLong }
         store.path = "\(folder)/\(file.path)"
+        store.template = name
         for author in store.authors.indices {
             for context in store.authors[author].contexts.indices {
                 guard case .replica(let path, let access) = store.authors[author].contexts[context].kind else {

@@ -33,7 +33,9 @@ package struct TemplateFile: Sendable, Hashable {
     }
 
     private static func isUsable(_ name: Substring.UTF8View) -> Bool {
-        guard let first = name.first, first != UInt8(ascii: "."), first != UInt8(ascii: "-") else { return false }
+        guard let first = name.first, first != UInt8(ascii: "."), first != UInt8(ascii: "-") else {
+            return false
+        }
         return name.allSatisfy { byte in
             switch byte {
             case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

@@ -14,7 +14,9 @@ extension Engine {
         lastFolder += 1
         let number = lastFolder
         let (events, continuation) = AsyncStream.makeStream(of: [FolderEvent].self)
-        let watcher = FolderWatcher(template.rules(excluding: dependencies.stateFolder)) { continuation.yield($0) }
+        let watcher = FolderWatcher(template.rules(excluding: dependencies.stateFolder)) {
+            continuation.yield($0)
+        }
         let listed = OneShotEvent()
         let service = storeHost.start(
             FolderService(watcher: watcher, events: events, source: continuation) { [weak self] batch in
@@ -68,6 +70,7 @@ extension Engine {
             }
         }
         showFolders()
+        logChanges(begun.keys.sorted(), ended.sorted(), of: folders[index].template)
         await exchange(ending: ended, beginning: Array(begun.values))
     }
 
@@ -95,6 +98,20 @@ extension Engine {
     }
 
     // MARK: Saying it
+
+    private func logChanges(_ begun: [String], _ ended: [String], of template: StoreTemplate) {
+        func named(_ names: [String]) -> String {
+            names.prefix(3).map { "\"\($0)\"" }.joined(separator: ", ") + (names.count > 3 ? ", …" : "")
+        }
+        let parts = [
+            begun.isEmpty ? nil : "\(begun.count, "store") more (\(named(begun)))",
+            ended.isEmpty ? nil : "\(ended.count, "store") gone (\(named(ended)))",
+        ].compactMap(\.self)
+        guard !parts.isEmpty else { return }
+        dependencies.logger.info(
+            "Folder \"\(template.folder)\": \(parts.joined(separator: ", ")).",
+            metadata: ["template": "\(template.name)"])
+    }
 
     private func refuse(_ path: String, _ why: String, in index: Int) {
         folders[index].refusals += 1
@@ -127,7 +144,8 @@ extension Engine {
         guard let trouble else { return }
         let template = folders[index].template
         dependencies.logger.report(
-            .folderUnwatched, "The folder \"\(template.folder)\" of \"\(template.name)\" is not watched. \(trouble)",
+            .folderUnwatched,
+            "The folder \"\(template.folder)\" of \"\(template.name)\" is not watched. \(trouble)",
             metadata: ["template": "\(template.name)"])
     }
 

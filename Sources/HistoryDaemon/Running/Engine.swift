@@ -187,6 +187,7 @@ actor Engine {
         dependencies.status.update { status in
             status.healthyLags = [:]
             status.healthyFeedLags = [:]
+            status.templates = [:]
             for store in stores { status.noteLimits(of: store.configuration) }
         }
         showFolders()
@@ -246,7 +247,7 @@ actor Engine {
         let served = ServedStore(configuration, plugins: endpoints)
         let reporter = PipelineLog(
             store: configuration.name, logger: dependencies.logger, status: dependencies.status,
-            deliveries: dependencies.deliveries)
+            deliveries: dependencies.deliveries, isOfFolder: configuration.template != nil)
         let stop = OneShotEvent()
         let up = OneShotEvent()
         let runner = StoreRunner(

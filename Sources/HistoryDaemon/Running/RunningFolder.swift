@@ -74,7 +74,9 @@ extension StoreTemplate {
     /// - Parameter excluded: A folder of which nothing counts: the daemon's own state.
     func rules(excluding excluded: String) -> FolderWatcher.Rules {
         let (pattern, folder) = (pattern, folder)
-        let isExcluded: @Sendable (String) -> Bool = { "\(folder)/\($0)".utf8.starts(with: "\(excluded)/".utf8) }
+        let isExcluded: @Sendable (String) -> Bool = {
+            "\(folder)/\($0)".utf8.starts(with: "\(excluded)/".utf8)
+        }
         let enters: @Sendable (String) -> Bool = { path in
             (try? TemplateFile("\(path)/x")) != nil && !isExcluded("\(path)/x")
         }

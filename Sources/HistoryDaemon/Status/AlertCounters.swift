@@ -34,7 +34,8 @@ struct AlertCounters: Codable, Sendable, Equatable {
     /// A plugin without hooks in force is gone as well.
     ///
     /// - Parameter mayCome: Whether a store of a folder may have the name, that is yet to be listed.
-    mutating func keepOnly(stores: Set<String>, hooks: Set<String>, mayCome: (String) -> Bool = { _ in false }) {
+    mutating func keepOnly(stores: Set<String>, hooks: Set<String>, mayCome: (String) -> Bool = { _ in false })
+    {
         let plugins = Set(hooks.map { String($0.prefix { $0 != "/" }) })
         self.hooks = self.hooks.filter { hooks.contains($0.key) }
         self.stores = self.stores.filter { stores.contains($0.key) || mayCome($0.key) }

@@ -124,6 +124,8 @@ struct RuntimeStatus: Sendable {
     var stores: [String: Store] = [:]
     /// By the names of templates.
     var folders: [String: Folder] = [:]
+    /// The templates of stores that have one.
+    var templates: [String: String] = [:]
     var hooks: [String: Hook] = [:]
     var plugins: [String: Plugin] = [:]
     /// What outlives a restart.
@@ -193,6 +195,7 @@ struct RuntimeStatus: Sendable {
                 }
             }
             healthyLags[name] = nil
+            templates[name] = nil
             healthyFeedLags = healthyFeedLags.isEmpty ? [:] : healthyFeedLags.filter { $0.key.first != name }
         }
         counters.forget(stores: ending)
@@ -206,6 +209,7 @@ struct RuntimeStatus: Sendable {
     /// From which lag on a store is not healthy.
     mutating func noteLimits(of store: StoreConfiguration) {
         healthyLags[store.name] = store.healthyLag
+        templates[store.name] = store.template
         for author in store.authors {
             for context in author.contexts {
                 guard let lag = context.healthyLag else { continue }

@@ -55,7 +55,9 @@ final class FolderScan {
         var followsAll = false
         for event in events {
             if event.has(IN_Q_OVERFLOW) { followsAll = true }
-            if let names = way[event.watch], event.name.isEmpty || names.contains(event.name) { followsAll = true }
+            if let names = way[event.watch], event.name.isEmpty || names.contains(event.name) {
+                followsAll = true
+            }
             if event.has(IN_IGNORED) { forget(event.watch) }
             if let path = unready[event.watch] { contents.touch(path, at: now) }
             guard let folder = folders[event.watch] else { continue }
@@ -124,7 +126,9 @@ final class FolderScan {
             var names: [Int32: Set<String>] = [:]
             for lookup in trail.lookups.dropLast(trail.leadsToEnd ? 1 : 0) {
                 // A folder that may be passed but not read: that it is moved is not noticed.
-                guard let watch = try? inotify.add(lookup.folder, Self.ofPath | UInt32(IN_MASK_ADD)) else { continue }
+                guard let watch = try? inotify.add(lookup.folder, Self.ofPath | UInt32(IN_MASK_ADD)) else {
+                    continue
+                }
                 names[watch, default: []].insert(lookup.name)
             }
             for watch in way.keys where names[watch] == nil && folders[watch] == nil { inotify.remove(watch) }
@@ -187,7 +191,9 @@ final class FolderScan {
             folders[watch] = nil
         }
         guard rules.enters != nil else { return }
-        for file in contents.paths where file.hasPrefix(below) { contents.touch(file, at: now, isSettled: true) }
+        for file in contents.paths where file.hasPrefix(below) {
+            contents.touch(file, at: now, isSettled: true)
+        }
     }
 
     /// Opens a folder by its path below the root, through no link.
@@ -234,12 +240,16 @@ final class FolderScan {
         case .unready, .unfit(.notADatabase), .unfit(.otherNames):
             let before = watchesOfUnready[path] ?? []
             for file in [name, name + "-wal"] {
-                guard let watch = try inotify.add("/proc/self/fd/\(folder)/\(file)", Self.ofUnready) else { continue }
+                guard let watch = try inotify.add("/proc/self/fd/\(folder)/\(file)", Self.ofUnready) else {
+                    continue
+                }
                 unready[watch] = path
                 watchesOfUnready[path, default: []].insert(watch)
             }
             // What was written before it was watched.
-            if watchesOfUnready[path] ?? [] != before { return StoreFileLook.look(name, in: folder, isServed: isServed) }
+            if watchesOfUnready[path] ?? [] != before {
+                return StoreFileLook.look(name, in: folder, isServed: isServed)
+            }
         default: break
         }
         return look
