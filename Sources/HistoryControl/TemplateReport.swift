@@ -54,6 +54,7 @@ extension StoreReport {
 extension ConsumerReport {
     /// Whether it is named beside those of the other stores of its folder.
     package var isNotable: Bool {
-        template == nil || problem != nil || deadLetters ?? 0 > 0 || [.held, .retrying, .waiting].contains(state)
+        template == nil || problem != nil || deadLetters ?? 0 > 0
+            || [.held, .retrying, .waiting].contains(state)
     }
 }

@@ -45,6 +45,7 @@ package struct Daemon: Sendable {
         let (stop, reload) = (try SignalLine([SIGTERM, SIGINT]), try SignalLine([SIGHUP]))
         logger.report(.starting, "historyd \(HistoryVersion.current) starts, state \"\(folder.path)\".")
         level.level = loaded.configuration.logLevel
+        LogLine.format = loaded.configuration.logFormat
         var known = RuntimeStatus()
         known.counters = CounterKeeper.load(from: folder.path, logger: logger)
         let status = LiveStatus(known, notifier: notifier)
@@ -174,6 +175,7 @@ package struct Daemon: Sendable {
     /// - Throws: `HistoryError` if a store cannot be opened or read, after the others are done.
     package func runOnce() async throws -> Bool {
         level.level = loaded.configuration.logLevel
+        LogLine.format = loaded.configuration.logFormat
         let assembly = try await onPool { () async throws in
             try Assembly(loaded, persisted: persisted, stateFolder: folder.path, logger: logger)
         }

@@ -215,11 +215,11 @@ let configurationCorpus: [CorpusCase] = [
         "2:12: stores: expected a list of stores, found an object"),
     .bad(
         "unknown key", top("\"pluigns\": []"),
-        "2:1: pluigns: unknown key; did you mean \"plugins\"? Allowed: $schema, version, stores, plugins, logLevel, stopTimeout"
+        "2:1: pluigns: unknown key; did you mean \"plugins\"? Allowed: $schema, version, stores, plugins, logLevel, logFormat, stopTimeout"
     ),
     .bad(
         "unknown key like no other", top("\"colour \\n\": 1"),
-        "2:1: [\"colour \\u{a}\"]: unknown key. Allowed: $schema, version, stores, plugins, logLevel, stopTimeout"
+        "2:1: [\"colour \\u{a}\"]: unknown key. Allowed: $schema, version, stores, plugins, logLevel, logFormat, stopTimeout"
     ),
     .bad("schema no text", top("\"$schema\": 1"), "2:12: $schema: expected a string, found 1"),
     .bad(

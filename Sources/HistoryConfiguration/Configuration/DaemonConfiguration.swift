@@ -7,6 +7,8 @@ package struct DaemonConfiguration: Sendable, Hashable {
     /// Manifests: each a file, or a folder of `*.json`.
     package var plugins: [String] = []
     package var logLevel: LogLevel = .info
+    /// What the lines of the log are, where it does not go to the journal.
+    package var logFormat: LogFormat = .text
     /// How long a stop waits for the calls in flight.
     package var stopTimeout = Self.defaultStopTimeout
 
@@ -23,6 +25,11 @@ package struct DaemonConfiguration: Sendable, Hashable {
 
     /// What `stopTimeout` is where a configuration does not say.
     package static let defaultStopTimeout: Duration = .seconds(20)
+}
+
+/// What a line of the log is.
+package enum LogFormat: String, Sendable, CaseIterable {
+    case text, json
 }
 
 /// How much is logged. The names are those of swift-log, and `off`.
