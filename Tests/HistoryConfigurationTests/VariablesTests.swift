@@ -54,7 +54,7 @@ import Testing
             #expect(
                 error.problems.map { "\($0)".replacing(folder.path + "/", with: "") } == [
                     "historyd.json:2:10: stores[0].path: the variable \"HISTORYD_TEST_MISSING\" is not set; set it in the service's environment, or write ${HISTORYD_TEST_MISSING:-default}",
-                    "historyd.json:2:69: stores[0].authors[0].name: expected ${NAME} or ${NAME:-default}, found \"${\"; $$ is a dollar",
+                    "historyd.json:2:68: stores[0].authors[0].name: expected ${NAME} or ${NAME:-default}, found \"${\"; $$ is a dollar",
                 ])
         }
         try folder.write(
