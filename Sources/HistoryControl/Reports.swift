@@ -15,6 +15,8 @@ package struct DaemonReport: Codable, Sendable, Hashable {
     /// Those with a process that is kept; new members may come.
     package var plugins: [PluginReport]?
     package var stores: [StoreReport]
+    /// Folders whose files are stores; not there where there are none.
+    package var templates: [TemplateReport]?
 
     package init(
         version: String, processID: Int32, startedAt: String, summary: String, configuration: String,
@@ -74,6 +76,8 @@ package struct StoreReport: Codable, Sendable, Hashable {
 
     package var name: String
     package var path: String
+    /// The name of the entry, if that has a folder.
+    package var template: String?
     package var state: State
     /// Why it waits.
     package var problem: String?
@@ -132,6 +136,8 @@ package struct ConsumerReport: Codable, Sendable, Hashable {
 
     package var store: String
     package var consumer: String
+    /// The name of the store's entry, if that has a folder.
+    package var template: String?
     package var state: State
     /// The last transaction that it is done with.
     package var cursor: String?

@@ -39,6 +39,9 @@ struct MessageTests {
         "pipelineStuck": "SystemdTests/ProbeTests.swift",
         "linesDropped": "HistoryDaemonTests/JournalWriterTests.swift",
         "loopStalled": "BlackBoxTests/Support/LoopStalls.swift",
+        "fileRefused": "BlackBoxTests/FolderOfStoresTests.swift",
+        "folderCrowded": "BlackBoxTests/FolderOfStoresTests.swift",
+        "folderUnwatched": "BlackBoxTests/FolderOfStoresTests.swift",
         "watchFailed": "BlackBoxTests/WatchTroubleTests.swift",
         "wouldLockOut": "BlackBoxTests/SharedStoreTests.swift",
     ].merging(

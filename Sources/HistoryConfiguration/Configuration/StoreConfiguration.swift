@@ -28,6 +28,8 @@ package struct StoreConfiguration: Sendable, Hashable {
     package var source = Entity.Source.recorded
     /// Whether delivery begins with the daemon, or with `historyctl resume`.
     package var autoStart = true
+    /// The name of the template whose store it is; nil for an entry of its own.
+    package var template: String?
 
     /// What `healthyLag` is where a configuration does not say.
     package static let defaultHealthyLag: Duration = .seconds(300)

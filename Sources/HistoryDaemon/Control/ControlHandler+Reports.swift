@@ -23,6 +23,8 @@ extension ControlHandler {
             stores: reports)
         daemon.reload = lastReload.withLock { $0 }
         daemon.plugins = await plugins()
+        let folders = await engine.folders
+        if !folders.isEmpty { daemon.templates = folders.map { $0.report(reports) } }
         return daemon
     }
 
@@ -60,6 +62,7 @@ extension ControlHandler {
         let isPaused = store.control.passes.isHeld(by: .operatorOrder)
         var report = StoreReport(
             name: store.name, path: store.configuration.path, state: isPaused ? .paused : .open)
+        report.template = store.configuration.template
         var positions: StoreControl.Positions?
         var isOpen = true
         do {
@@ -141,6 +144,7 @@ extension ControlHandler {
             return report
         }
         var report = ConsumerReport(store: store.name, consumer: consumer.author, state: state)
+        report.template = store.configuration.template
         report.cursor = (cursor ?? known.cursor)?.description
         report.movedAt = saved?.movedAt.description
         report.behind = behind
@@ -223,6 +227,14 @@ extension ControlHandler {
 
 extension HookConfiguration {
     fileprivate var named: HookName { HookName(id: id.uuidString, name: fullName, kind: kind.rawValue) }
+}
+
+extension RunningFolder {
+    /// - Parameter stores: All that there are.
+    fileprivate func report(_ stores: [StoreReport]) -> TemplateReport {
+        TemplateReport(
+            name: template.name, folder: template.folder, problem: trouble, refused: refusals, stores: stores)
+    }
 }
 
 extension FeedReport {

@@ -151,15 +151,17 @@ struct ControlHandler: Sendable {
 
     // MARK: Names
 
-    /// The store of a name, or all.
+    /// The store of a name, those of a pattern, or all.
     func stores(_ name: String?) async throws(ControlError) -> [RunningStore] {
         let stores = await engine.stores
         guard let name else { return stores }
-        guard let store = stores.first(where: { $0.name == name }) else {
-            throw ControlError(
-                .unknownStore, "There is no store \"\(name)\". Stores: \(stores.map(\.name).quotedList).")
-        }
-        return [store]
+        if let store = stores.first(where: { $0.name == name }) { return [store] }
+        let fitting = NamePattern.isPattern(name) ? stores.filter { NamePattern.matches(name, $0.name) } : []
+        guard fitting.isEmpty else { return fitting }
+        let known = stores.filter { $0.configuration.template == nil }.map(\.name)
+        let templates = await engine.folders.map(\.template.name)
+        throw ControlError(
+            .unknownStore, "There is no store \"\(name)\". Stores: \((known + templates).quotedList).")
     }
 
     /// The one store in which there is such a consumer.

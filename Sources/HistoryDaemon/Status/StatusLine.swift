@@ -71,6 +71,11 @@ struct StatusLine: Sendable {
     }
 
     mutating func update(_ name: String, _ status: RuntimeStatus) {
+        guard status.stores[name] != nil else {
+            if let old = stores.removeValue(forKey: name) { total.count(old, -1) }
+            naming.remove(name)
+            return
+        }
         let parts = status.parts(of: name)
         if let old = stores.updateValue(parts, forKey: name) { total.count(old, -1) }
         total.count(parts)

@@ -14,11 +14,15 @@ struct Consumers: AsyncParsableCommand {
 
         @OptionGroup var daemon: DaemonOptions
 
-        @Option(help: "Only the consumers of this store.")
+        @Option(help: "Only the consumers of this store, or of those that fit a pattern (\"tenant-*\").")
         var store: String?
 
         func run() async throws {
-            try await daemon.ask(.consumers(store: store), ConsumerList.self) { try $0.write(to: &$1) }
+            try await daemon.ask(.consumers(store: store), ConsumerList.self) { list, output in
+                if store != nil { return try list.write(to: &output) }
+                try ConsumerList(consumers: list.consumers.filter(\.isNotable)).write(to: &output)
+                try list.writeOmissions(to: &output)
+            }
         }
     }
 
@@ -78,5 +82,18 @@ extension MoveReport {
         if from == to { return "\(consumer.printable) is at \(to) already." }
         let count = "\(isAtLeast == true ? "at least " : "")\(transactions, "transaction"), \(calls, "call")"
         return "\(consumer.printable) from \(from) to \(to): \(count) to \(isForward ? "leave out" : "repeat")."
+    }
+}
+
+extension ConsumerList {
+    /// Says how many consumers of a folder's stores are not listed.
+    fileprivate func writeOmissions(to output: inout StandardOutput) throws {
+        let omitted = Dictionary(grouping: consumers.filter { !$0.isNotable }) { $0.template ?? "" }
+        for (template, consumers) in omitted.sorted(by: { $0.key < $1.key }) {
+            let behind = consumers.count { $0.state == .behind }
+            try output.writeLine(
+                "\n\(consumers.count, "consumer") of \(template.printable) without a problem, \(behind) of them behind. --store lists them."
+            )
+        }
     }
 }

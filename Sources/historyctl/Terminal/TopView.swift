@@ -58,7 +58,9 @@ struct TopView {
 
     private var rows: [Row] {
         let rows = (report?.stores ?? []).flatMap { store in
-            store.consumers.map { Row(consumer: $0, isPaused: store.state == .paused) }
+            store.consumers.filter { $0.isNotable || $0.state == .behind }.map {
+                Row(consumer: $0, isPaused: store.state == .paused)
+            }
         }
         switch order {
         case .lag:
