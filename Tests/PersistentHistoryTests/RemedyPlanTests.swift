@@ -77,6 +77,19 @@ import Testing
         #expect(DropIn.write("/srv/a b").lines == ["ReadWritePaths=\"-/srv/a b\""])
     }
 
+    /// What opens the sandbox for plugins is the same by hand and by what is printed.
+    @Test(arguments: SandboxLimits.Need.allCases) func dropInsForPluginsAreTheExamples(need: SandboxLimits.Need)
+        throws
+    {
+        let dropIn = DropIn.allow(need)
+        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let example = try String(
+            contentsOf: root.appending(path: "systemd/examples/\(dropIn.fileName)"), encoding: .utf8)
+        let lines = example.split(separator: "\n").filter { !$0.hasPrefix("#") }.map(String.init)
+        #expect(lines == ["[Service]"] + dropIn.lines)
+    }
+
     @Test(arguments: AccessAdviceTests.names)
     func aDropInIsWrittenAsItIs(name: String) async throws {
         let folder = try TemporaryFolder()

@@ -74,7 +74,7 @@ struct DaemonUnit: Sendable, Equatable {
     }
 }
 
-/// A drop-in for one folder or group. Its name says all that is in it: to write it again changes nothing, and no other
+/// A drop-in for one folder, group or need of plugins. Its name says all that is in it: to write it again changes nothing, and no other
 /// file of an administrator is overwritten.
 enum DropIn: Hashable, Sendable {
     /// The folder may be written.
@@ -83,6 +83,8 @@ enum DropIn: Hashable, Sendable {
     case show(String)
     /// The daemon is in the group.
     case join(String)
+    /// Plugins may do it: as a file in `systemd/examples` has it.
+    case allow(SandboxLimits.Need)
 
     /// A minus before a path: the unit still starts when the folder is gone.
     var lines: [String] {
@@ -90,6 +92,12 @@ enum DropIn: Hashable, Sendable {
         case .write(let folder): ["ReadWritePaths=\(ShellText.quoteForUnit("-" + folder))"]
         case .show(let folder): ["ProtectHome=tmpfs", "BindPaths=\(ShellText.quoteForUnit("-" + folder))"]
         case .join(let group): ["SupplementaryGroups=\(group)"]
+        case .allow(.machineCode): ["MemoryDenyWriteExecute=no"]
+        case .allow(.network):
+            [
+                "PrivateNetwork=no", "RestrictAddressFamilies=AF_INET AF_INET6", "IPAddressDeny=",
+                "IPAddressAllow=any",
+            ]
         }
     }
 
@@ -98,6 +106,8 @@ enum DropIn: Hashable, Sendable {
         case .write(let folder): "write-\(Self.escaped(folder)).conf"
         case .show(let folder): "show-\(Self.escaped(folder)).conf"
         case .join(let group): "group-\(Self.escaped(group)).conf"
+        case .allow(.machineCode): "code-generating-hooks.conf"
+        case .allow(.network): "network-for-hooks.conf"
         }
     }
 

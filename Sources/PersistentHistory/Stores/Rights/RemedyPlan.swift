@@ -29,6 +29,8 @@ enum AccessObstacle: Hashable, Sendable {
     case foreign([String], isTree: Bool)
     /// A group that this process is not in.
     case group(String)
+    /// The sandbox keeps plugins from it.
+    case forbidden(SandboxLimits.Need)
     /// What SQLite would make beside a store locks another user out; see `SideFileRule`.
     case sideFiles([SideFileRule.Remedy], store: String)
 }
@@ -110,6 +112,10 @@ struct RemedyPlan: Equatable {
             let quoted = paths.map(ShellText.quote).joined(separator: " ")
             run("chown \(isTree ? "-hR" : "-h") \(user): \(quoted)")
         case .group(let group): join(group)
+        case .forbidden(let need):
+            let what = need == .network ? "the network" : "generating machine code, as their runtime may"
+            sentences.append("The unit's sandbox keeps plugins from \(what).")
+            dropIns.append(.allow(need))
         case .sideFiles(let remedies, let store):
             for remedy in remedies {
                 if case .joinGroup(let group) = remedy {
