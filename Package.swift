@@ -192,7 +192,8 @@ let package = Package(
         .testTarget(
             name: "SystemdTests", dependencies: ["TestSupport", "HistoryDaemon", "ServiceProbe"],
             exclude: [
-                "boot-container", "hook-path", "operator-path", "remedy-path", "monitoring-path", "nats-path",
+                "boot-container", "hook-path", "operator-path", "page-path", "remedy-path", "monitoring-path",
+                "nats-path",
                 "package-path",
             ],
             swiftSettings: strict),

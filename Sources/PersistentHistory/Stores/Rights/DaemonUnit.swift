@@ -83,6 +83,8 @@ enum DropIn: Hashable, Sendable {
     case show(String)
     /// The daemon is in the group.
     case join(String)
+    /// The daemon is this user.
+    case run(as: String, group: String)
     /// Plugins may do it: as a file in `systemd/examples` has it.
     case allow(SandboxLimits.Need)
 
@@ -92,6 +94,7 @@ enum DropIn: Hashable, Sendable {
         case .write(let folder): ["ReadWritePaths=\(ShellText.quoteForUnit("-" + folder))"]
         case .show(let folder): ["ProtectHome=tmpfs", "BindPaths=\(ShellText.quoteForUnit("-" + folder))"]
         case .join(let group): ["SupplementaryGroups=\(group)"]
+        case .run(let user, let group): ["User=\(user)", "Group=\(group)"]
         case .allow(.machineCode): ["MemoryDenyWriteExecute=no"]
         case .allow(.network):
             [
@@ -106,6 +109,7 @@ enum DropIn: Hashable, Sendable {
         case .write(let folder): "write-\(Self.escaped(folder)).conf"
         case .show(let folder): "show-\(Self.escaped(folder)).conf"
         case .join(let group): "group-\(Self.escaped(group)).conf"
+        case .run(let user, _): "user-\(Self.escaped(user)).conf"
         case .allow(.machineCode): "code-generating-hooks.conf"
         case .allow(.network): "network-for-hooks.conf"
         }

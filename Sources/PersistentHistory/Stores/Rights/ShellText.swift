@@ -1,6 +1,6 @@
-enum ShellText {
+package enum ShellText {
     /// Quotes a path where that is needed.
-    static func quote(_ path: String) -> String {
+    package static func quote(_ path: String) -> String {
         let isPlain = path.utf8.allSatisfy { byte in
             UInt8(ascii: "a")...UInt8(ascii: "z") ~= byte | 0x20 || "0123456789/._-+=:@%,".utf8.contains(byte)
         }
