@@ -22,7 +22,8 @@ package struct InterpreterCheck: Sendable, Hashable {
     ]
 
     private static let ofNetwork = [
-        "urllib.request", "import requests", "http.client", "httpx", "aiohttp", "smtplib", "fetch(", "node:http", "curl ",
+        "urllib.request", "import requests", "http.client", "httpx", "aiohttp", "smtplib", "fetch(",
+        "node:http", "curl ",
         "wget ",
     ]
 
