@@ -55,6 +55,11 @@ make-completions = mkdir -p $(1)/completions && for program in historyd historyc
 # A further instance differs by its configuration and its folders: systemctl start historyd@NAME.
 as-instance = sed -e 's,historyd/historyd\.json,historyd/%i/historyd.json,' -e 's,^Description=.*,& (%i),' \
 	-e 's,^\(State\|Runtime\)Directory=historyd$$,&-%i,'
+# Where the system's Python looks for packages under PREFIX, so that hooks in Python find historyd; nowhere, for one that it
+# does not know.
+PYTHON ?= /usr/bin/python3
+PYTHONDIR ?= $(shell $(PYTHON) -I -c 'import site, sys; print(next((each for each in sys.path + site.getsitepackages() \
+	if each.startswith(sys.argv[1] + "/lib") and each.endswith("-packages")), ""))' $(PREFIX) 2>/dev/null)
 # Files that name the places of an installation do so as if PREFIX were /usr, SYSCONFDIR /etc.
 install-text = install -D -m 644 $(1) $(2) && \
 	sed -i 's,/usr/\(bin\|lib\|share\)/,$(PREFIX)/\1/,g; s,/etc/historyd/,$(SYSCONFDIR)/historyd/,g' $(2)
@@ -307,6 +312,8 @@ install: ## Install the build. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the b
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/python config/python/pyproject.toml
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/python/historyd $(wildcard config/python/historyd/*.py) \
 		config/python/historyd/py.typed
+	$(if $(PYTHONDIR),install -D -m 644 -t $(DESTDIR)$(PYTHONDIR)/historyd $(wildcard config/python/historyd/*.py) \
+		config/python/historyd/py.typed)
 	install -D -m 644 systemd/historyd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/historyd.conf
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/catalog systemd/historyd.catalog
 	$(call install-text,systemd/historyd.service,$(DESTDIR)$(UNITDIR)/historyd.service)
@@ -356,6 +363,7 @@ uninstall: ## Stop it, remove what `install` put there, but for configuration an
 		$(PREFIX)/lib/historyd/tracked-stores $(PREFIX)/bin/historyctl /var/lib/historyd /var/lib/historyd-* || true
 	rm -f $(foreach program,historyd historyctl historyd-nats,$(DESTDIR)$(PREFIX)/bin/$(program))
 	rm -rf $(DESTDIR)$(PREFIX)/lib/historyd $(DESTDIR)$(PREFIX)/share/historyd
+	$(if $(PYTHONDIR),rm -rf $(DESTDIR)$(PYTHONDIR)/historyd)
 	rm -f $(foreach page,historyd.8 historyctl.1 historyd.json.5 historyd-plugins.7 historyd-feed.7 historyd-nats.8,\
 		$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(page)))/$(page))
 	rm -f $(foreach file,historyd.service historyd@.service historyd.socket historyd-metrics.socket historyd-nats.service historyd-nats-metrics.socket,\

@@ -191,7 +191,11 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "SystemdTests", dependencies: ["TestSupport", "HistoryDaemon", "ServiceProbe"],
-            exclude: ["boot-container", "operator-path", "monitoring-path", "nats-path", "package-path"],
+            exclude: [
+                "boot-container", "hook-path", "operator-path", "page-path", "remedy-path", "monitoring-path",
+                "nats-path",
+                "package-path",
+            ],
             swiftSettings: strict),
         // Without the simulation's program itself, which would stand in for libc in all tests.
         .testTarget(name: "SimulationTests", dependencies: ["TestSupport"], swiftSettings: strict),

@@ -36,6 +36,22 @@ package enum ControlSocket {
         return client(environment: environment, isListening: isListening)
     }
 
+    /// The sockets of all daemons that a client may find: its own first, then the system's and its instances'.
+    package static func all() -> [String] {
+        var instances: [String] = []
+        if let folder = opendir("/run") {
+            defer { closedir(folder) }
+            while let entry = readdir(folder) {
+                let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                    $0.withMemoryRebound(to: CChar.self, capacity: Int(NAME_MAX) + 1) { String(cString: $0) }
+                }
+                if name.hasPrefix("historyd-") { instances.append("/run/\(name)/control.sock") }
+            }
+        }
+        let own = client()
+        return [own] + ([system] + instances.sorted()).filter { $0 != own && isListening($0) }
+    }
+
     /// Whether a process listens at a socket, even if this user may not connect.
     package static func isListening(_ path: String) -> Bool {
         do throws(SystemError) {

@@ -19,7 +19,7 @@ package final class StateFolder: Sendable {
     package init(_ path: String) throws(HistoryError) {
         self.path = path
         guard Self.make(path) else {
-            throw Self.trouble("The state folder \"\(path)\" cannot be created", errno)
+            throw Self.trouble("The state folder \"\(path)\" cannot be created", errno, at: path)
         }
         let file = "\(path)/historyd.lock"
         var descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
@@ -27,7 +27,9 @@ package final class StateFolder: Sendable {
         let number = errno
         isReadOnly = descriptor < 0 && number == EROFS
         if isReadOnly { descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) }
-        guard descriptor >= 0 else { throw Self.trouble("The lock \"\(file)\" cannot be opened", number) }
+        guard descriptor >= 0 else {
+            throw Self.trouble("The lock \"\(file)\" cannot be opened", number, at: path)
+        }
         self.descriptor = descriptor
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             var digits = [UInt8](repeating: 0, count: 20)
@@ -43,9 +45,9 @@ package final class StateFolder: Sendable {
         write(descriptor, process, process.count)
     }
 
-    private static func trouble(_ what: String, _ number: Int32) -> HistoryError {
+    private static func trouble(_ what: String, _ number: Int32, at path: String) -> HistoryError {
         let trouble = StateTrouble(errno: number)
-        let hint = trouble == .unusable ? "Set STATE_DIRECTORY to a writable folder." : trouble.hint
+        let hint = trouble == .unusable ? "Set STATE_DIRECTORY to a writable folder." : trouble.hint(at: path)
         return HistoryError(trouble.code, "\(what): \(String(cString: strerror(number))).", hint: hint)
     }
 
@@ -65,7 +67,7 @@ package final class StateFolder: Sendable {
             do throws(HistoryError) {
                 let folder = try StateFolder(path)
                 guard folder.isReadOnly, readOnlyLimit != nil else { return folder }
-                throw trouble("The state folder \"\(path)\" cannot be written", EROFS)
+                throw trouble("The state folder \"\(path)\" cannot be written", EROFS, at: path)
             } catch {
                 guard error.code == .stateFull || error.code == .stateReadOnly else { throw error }
                 if error.code == .stateReadOnly, let readOnlyLimit, .now - start > readOnlyLimit {

@@ -25,7 +25,9 @@ struct ChildProcess: Sendable {
     ) async throws(HookFailure) -> (Result, ProcessEnd) {
         // The program's file may lie on a slow disk, and so may the credentials.
         let child = try await onPool { () throws(HookFailure) in
-            try start(plugin, adding: environment)
+            // What failures tell of it is to be known before the loop asks.
+            _ = SandboxLimits.current
+            return try start(plugin, adding: environment)
         }
         let result = await body(child)
         child.signalGroup(SIGKILL)

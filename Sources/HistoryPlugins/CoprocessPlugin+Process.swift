@@ -68,7 +68,7 @@ extension CoprocessPlugin {
         } else {
             let reason: HookFailure.Reason = isStopping || Task.isCancelled ? .cancelled : .died
             end = SessionEnd(
-                failure: HookFailure(reason, explained("\(title) \(ending)\(status)")),
+                failure: HookFailure(reason, explained("\(title) \(ending)\(status)", status)),
                 hasAnswered: exchange.hasAnswered, isReported: exchange.isAwaited)
         }
         let failsCall = lastKill == nil && end.isReported
@@ -163,8 +163,10 @@ extension CoprocessPlugin {
     }
 
     /// A failure with what the process has said of it.
-    private func explained(_ text: String) -> String {
-        errors.text.map { "\(text): \($0.excerptAsSentence)" } ?? "\(text)."
+    private func explained(_ text: String, _ end: ProcessEnd? = nil) -> String {
+        let said = errors.text
+        return (said.map { "\(text): \($0.asSentence)" } ?? "\(text).")
+            + SandboxAdvice.text(after: end, saying: said)
     }
 
     /// Nothing is sent to the process any more.

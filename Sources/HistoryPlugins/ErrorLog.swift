@@ -118,25 +118,41 @@ struct ErrorLines: Sendable {
     }
 }
 
-/// The last lines that a process wrote to standard error: mostly they say why it failed.
+/// The first lines that a process wrote to standard error, and the last ones: mostly these say why it failed. Where a runtime
+/// itself fails, a trace follows the reason.
 final class ErrorTail: Sendable {
-    private static let most = 3
-    private let lines = Locked<[String]>([])
+    private static let (first, most) = (2, 3)
+
+    private struct Lines {
+        var first: [String] = []
+        var last: [String] = []
+        var isCut = false
+    }
+
+    private let lines = Locked(Lines())
 
     func add(_ line: String) {
         lines.withLock { lines in
-            lines.append(line)
-            if lines.count > Self.most { lines.removeFirst() }
+            if lines.first.count < Self.first {
+                lines.first.append(line)
+                return
+            }
+            lines.last.append(line)
+            guard lines.last.count > Self.most else { return }
+            lines.last.removeFirst()
+            lines.isCut = true
         }
     }
 
     /// Nil where there is none.
-    var last: String? { lines.withLock { $0.last } }
+    var last: String? { lines.withLock { $0.last.last ?? $0.first.last } }
 
-    /// On one line; nil where there is none.
+    /// On one line, as the end of a sentence that another one may follow; nil where there is none.
     var text: String? {
         let lines = lines.withLock { $0 }
-        return lines.isEmpty ? nil : lines.joined(separator: " / ")
+        if lines.first.isEmpty { return nil }
+        return (lines.first.map(\.excerpt) + (lines.isCut ? ["…"] : []) + lines.last.map(\.excerpt))
+            .joined(separator: " / ")
     }
 }
 

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Glibc
 package import HistoryConfiguration
 package import Logging
@@ -55,6 +56,14 @@ package final class OneshotPlugin: HookEndpoint {
         _ = try await run(.expired, call.header, keeping: 0) { call.write(to: &$0) }
     }
 
+    /// Starts the command without a call, and waits for its end.
+    func tryOut() async throws(HookFailure) {
+        let header = HookCallHeader(
+            store: "", consumer: "", hook: plugin.name, hookID: UUID(), delivery: ""
+        )
+        _ = try await run(.observe, header, keeping: 0) { _ in }
+    }
+
     /// The most that a merge hook may print.
     private static let maximumResult = 1 << 20
 
@@ -98,13 +107,15 @@ package final class OneshotPlugin: HookEndpoint {
             throw HookFailure(
                 .badAnswer, "Hook \"\(header.hook)\" printed more than \(limit) bytes, and was killed.")
         }
-        let reason = result.lastErrors.text.map { ": \($0.excerptAsSentence)" } ?? "."
+        let said = result.lastErrors.text
+        let reason =
+            (said.map { ": \($0.asSentence)" } ?? ".") + SandboxAdvice.text(after: status, saying: said)
         switch status {
         case .exited(0): return result.output.bytes
         case .exited(let code) where OneshotStatus(rawValue: code) != nil:
             throw HookFailure(
                 .refused,
-                "Hook \"\(header.hook)\" \(status)\(result.lastErrors.last.map { ": \($0.excerptAsSentence)" } ?? ".")",
+                "Hook \"\(header.hook)\" \(status)\(result.lastErrors.last.map { ": \($0.excerptAsSentence)" } ?? ".")\(SandboxAdvice.text(after: status, saying: said))",
                 advice: OneshotStatus(rawValue: code)?.advice)
         case .exited: throw HookFailure(.refused, "Hook \"\(header.hook)\" \(status)\(reason)")
         case .signaled: throw HookFailure(.died, "Hook \"\(header.hook)\" \(status)\(reason)")

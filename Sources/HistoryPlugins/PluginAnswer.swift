@@ -210,7 +210,9 @@ extension ContextAnswer {
         switch (outcome, call.request) {
         case (.refused(let message, _), _):
             throw HookFailure(
-                .refused, "\(title) answered to \(call.method) with an error: \(message.excerptAsSentence)")
+                .refused,
+                "\(title) answered to \(call.method) with an error: \(message.excerptAsSentence)\(SandboxAdvice.text(after: nil, saying: message))"
+            )
         case (.methodUnknown, .checkpoint): return .checkpointUnknown
         // It is filled again, which is enough.
         case (.methodUnknown, .expired): return .done

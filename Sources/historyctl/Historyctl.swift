@@ -25,7 +25,7 @@ struct Historyctl: AsyncParsableCommand {
                 name: "Daemon",
                 subcommands: [
                     Status.self, Health.self, Metrics.self, Doctor.self, Top.self, Consumers.self, Hooks.self,
-                    Plugins.self, Reload.self, Pause.self,
+                    Plugins.self, Setup.self, Reload.self, Pause.self,
                     Resume.self, Run.self,
                     Wait.self, Follow.self, Tail.self, Feed.self, Clean.self, Resync.self, DeadLetters.self,
                     LogLevelVerb.self,

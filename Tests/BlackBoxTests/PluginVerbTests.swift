@@ -111,7 +111,7 @@ struct PluginVerbTests {
             let daemon = try await bench.startDaemon()
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
             let line = try await daemon.logged("event=hookFailed")
-            #expect(line.contains("ended with status 3: b / c / d. "), "\(line)")
+            #expect(line.contains("ended with status 3: a / b / c / d. "), "\(line)")
             try await daemon.stop()
         }
     }

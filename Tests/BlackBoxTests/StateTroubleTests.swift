@@ -268,7 +268,7 @@ struct StateTroubleTests {
             _ = try await once("first", status: 0)
             try await asRoot("chmod 500 state")
             let refused = try await once("second", status: 77)
-            #expect(refused.contains("Give this user write permission there."), "\(refused)")
+            #expect(refused.contains("As \(Users.daemon): chmod u+rwx \(bench.path("state"))"), "\(refused)")
         }
     }
 }

@@ -72,4 +72,48 @@ struct StoreLeaseTests {
             _ = try await other.clean()
         }
     }
+
+    @Test("A store that a daemon serves is not untracked: the daemon would track it again under a new id")
+    func untracking() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(), plugins: [])
+            let daemon = try await bench.startDaemon()
+            func id() async throws -> String {
+                try await bench.sql("SELECT value FROM historyd_store WHERE key = 'id'")
+            }
+            let before = try await id()
+            for isPurging in [false, true] {
+                let refused =
+                    isPurging
+                    ? try await bench.ctl("untrack", bench.store, "--purge")
+                    : try await bench.ctl("untrack", bench.store)
+                #expect(refused.status == .exited(75), "\(refused)")
+                #expect(
+                    refused.errors.contains("Take store \"contacts\" out of \(bench.configuration)")
+                        && refused.errors.contains("historyctl reload"), "\(refused)")
+                #expect(try await id() == before)
+            }
+            // What is done as it says.
+            try bench.configure(StoreSetup(name: "other", path: "other.sqlite"), plugins: [])
+            try await bench.steer("reload")
+            let done = try await bench.ctl("untrack", bench.store, "--purge")
+            #expect(done.status == .exited(0), "\(done)")
+            let left = try await bench.sql("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'historyd%'")
+            #expect(left == "0\n")
+            try await daemon.stop()
+        }
+    }
+
+    @Test("An entity may be untracked while a daemon serves the store, which is said")
+    func untrackingAnEntity() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(entities: nil), plugins: [])
+            try Tracking.track(bench.store, ["person": nil])
+            let daemon = try await bench.startDaemon()
+            let noted = try await bench.ctl("untrack", bench.store, "person")
+            #expect(noted.status == .exited(0) && noted.output.contains("untracked person"), "\(noted)")
+            #expect(noted.errors.contains("If \(bench.configuration) names an entity"), "\(noted)")
+            try await daemon.stop()
+        }
+    }
 }

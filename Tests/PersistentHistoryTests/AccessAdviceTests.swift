@@ -8,7 +8,7 @@ import Testing
 @Suite struct AccessAdviceTests {
     /// Names that a shell, a format of printf or a unit would read otherwise; to `String` a quote and an accent behind it
     /// are one character.
-    private static let names = [
+    static let names = [
         "plain", "two words", "it's", "'\u{301}$(touch hacked)'", "100%s", "a\\b", "\"quoted\"",
         "\u{301}accent",
     ]
@@ -31,20 +31,6 @@ import Testing
         #expect(trail.lookups.map(\.name).haveSameBytes(as: names))
     }
 
-    @Test(arguments: names)
-    func aDropInNamesTheFolder(name: String) async throws {
-        let folder = try TemporaryFolder()
-        let text = AccessAdvice.openSandbox(folder: "/srv/\(name)").text()
-        let command = try #require(text.firstRange(of: "printf")).lowerBound
-        let end = try #require(text.firstRange(of: " > /etc")).lowerBound
-        try await Command("sh", ["-c", "cd \(folder.path) && \(text[command..<end]) > unit"]).succeed()
-        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["unit"])
-        let lines = try String(contentsOfFile: folder.file("unit"), encoding: .utf8)
-        #expect(
-            lines.hasSameBytes(
-                as: "[Service]\nReadWritePaths=\(ShellText.quoteForUnit("/srv/\(name)"))\n"))
-    }
-
     /// Rights on a home or on a folder of the system are not advised: they concern more than the store.
     @Test func whatHoldsMoreThanStores() {
         for folder in [
@@ -62,41 +48,59 @@ import Testing
         #expect(ShellText.quoteForUnit("/srv/100% a\\b\"") == #""/srv/100%% a\\b\"""#)
     }
 
+    private static let unit = DaemonUnit(name: "historyd.service")
+
     /// A sandbox leaves nothing of a home; rights on the folder that holds all of them would not help, and harm.
     @Test(arguments: ["/home/nobody-has-this/notes", "/root/nobody-has-this/notes", "/run/user/0x/notes"])
     func whatTheSandboxHidesIsShown(folder: String) throws {
-        let path = folder + "/store.sqlite"
-        #expect(AccessAdvice(path, isService: true) == .showHome(folder: folder))
-        #expect(AccessAdvice(path, isService: false) == nil)
-        let text = AccessAdvice.showHome(folder: folder).text()
-        #expect(text.contains("ProtectHome=tmpfs") && text.contains("BindPaths=-\(folder)"), "\(text)")
-        #expect(!text.contains("setfacl"), "\(text)")
+        let home = folder.hasPrefix("/run") ? "/run/user" : "/" + folder.split(separator: "/")[0]
+        for mount in ["/host/inaccessible/dir \(home) ro - tmpfs tmpfs rw", "/ \(home) rw - tmpfs tmpfs rw"] {
+            let mounts = MountTable("1 0 0:1 / / rw - ext4 /dev/sda rw\n2 1 0:2 \(mount)\n")
+            let advice = try #require(
+                AccessAdvice(folder + "/store.sqlite", unit: Self.unit, mounts: mounts))
+            #expect(advice.isHidden && advice.obstacles.first == .hiddenHome(folder))
+            #expect(AccessAdvice(folder + "/store.sqlite", unit: nil, mounts: mounts) == nil)
+            let text = advice.text(user: "historyd", unit: Self.unit)
+            #expect(text.contains("ProtectHome=tmpfs BindPaths=-\(folder)"), "\(text)")
+            // Rights on the folder, in the same round, and on none that holds more.
+            #expect(text.contains("setfacl -m u:historyd:rwx \(folder)"), "\(text)")
+            #expect(!text.contains("\(home) "), "\(text)")
+        }
     }
 
-    @Test func rightsOnASharedFolderAreNotAdvised() {
-        #expect(!AccessAdvice.moveStore(folder: "/home").text().contains("setfacl"))
-    }
-
-    /// One command for both: who has followed one advice is not to meet the next one.
-    @Test func aFolderIsAdvisedWithItsStore() {
-        let text = AccessAdvice.writeFolder("/srv/contacts", store: "/srv/contacts/c.sqlite").text(
-            user: "historyd")
-        #expect(
-            text
-                == "As root: setfacl -m u:historyd:rwx /srv/contacts && setfacl -m u:historyd:rw /srv/contacts/c.sqlite"
-        )
-    }
-
-    /// An access control list does not concern the owner: to a user's own file, `setfacl -m u:` lets no user in.
-    @Test func anOwnerIsAdvisedToChangeTheMode() throws {
+    /// Where the sandbox is in the way as well as rights, both are named at once: the kernel says only one of them.
+    @Test func aReadOnlyMountIsNamed() throws {
         let folder = try TemporaryFolder()
         try folder.write("store", "")
         let path = folder.file("store")
-        let owner = Accounts.name(ofUser: geteuid())
-        #expect(AccessAdvice.readStore(path).text(user: owner) == "As \(owner): chmod u+rw \(path)")
+        let real = StorePath.real(folder.path)
+        func mounts(_ options: String, _ ofSystem: String = "rw") -> MountTable {
+            MountTable(
+                "1 0 0:1 / / rw - ext4 /dev/sda rw\n2 1 0:2 / \(real) \(options),relatime shared:1 - ext4 /dev/sdb \(ofSystem)"
+            )
+        }
+        #expect(AccessAdvice(path, unit: Self.unit, mounts: mounts("rw")) == nil)
         #expect(
-            AccessAdvice.readFolder(folder.path).text(user: owner) == "As \(owner): chmod u+rwx \(folder.path)")
+            AccessAdvice(path, unit: Self.unit, mounts: mounts("ro"))?.obstacles == [.readOnlyInSandbox(real)])
+        #expect(AccessAdvice(path, unit: nil, mounts: mounts("ro"))?.obstacles == [.readOnlyMount(real)])
+        // No drop-in makes a file system writable.
         #expect(
-            AccessAdvice.readStore(path).text(user: "app").hasPrefix("As root: setfacl -m u:app:rw \(path)"))
+            AccessAdvice(path, unit: Self.unit, mounts: mounts("ro", "ro"))?.obstacles == [
+                .readOnlyMount(real)
+            ])
+    }
+
+    @Test func mountsCoverEachOther() {
+        let table = MountTable(
+            """
+            1 0 0:1 / / rw,relatime shared:1 master:2 - ext4 /dev/sda rw
+            2 1 0:1 / /srv ro - ext4 /dev/sda rw
+            3 2 0:1 /a\\040b /srv/a\\040b rw - ext4 /dev/sda rw
+
+            """)
+        #expect(table.mount(of: "/srv/a b/c")?.path == "/srv/a b")
+        #expect(table.mount(of: "/srv/a")?.isReadOnly == true)
+        #expect(table.mount(of: "/srvx")?.path == "/")
+        #expect(table.mount(of: "/srv/a b")?.isReadOnly == false)
     }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import Glibc
 import TestSupport
 import Testing
 
@@ -97,5 +98,25 @@ import Testing
             try await group.waitForAll()
         }
         try state.close()
+    }
+}
+
+/// Each trouble has the remedy that cures it.
+@Suite struct StateAdviceTests {
+    @Test func aLockedStateIsNoErrorOfTheDisk() {
+        let error = HistoryError.state("/nowhere/s.sqlite", DatabaseError(resultCode: .SQLITE_BUSY))
+        #expect(error.code == .stateUnusable)
+        #expect(error.hint?.contains("Another program has locked it") ?? false, "\(error)")
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "only root can leave files of another user"))
+    func aStateWithFilesOfAnotherUserIsGivenBack() throws {
+        let folder = try TemporaryFolder()
+        try folder.write("historyd.lock", "")
+        chown(folder.file("historyd.lock"), 61999, 61999)
+        // Root may use them all the same.
+        #expect(AccessAdvice(state: folder.path) == nil)
+        let plan = RemedyPlan([.foreign([folder.path], isTree: true)], user: "historyd", unit: nil)
+        #expect(plan.text == "As root: chown -hR historyd: \(folder.path)")
     }
 }

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import HistoryConfiguration
 import HistoryControl
+import HistoryPlugins
 import PersistentHistory
 
 /// What `historyctl doctor` asks for. It looks, and changes nothing.
@@ -35,10 +36,7 @@ extension ControlHandler {
             }
             findings.append(.init(.clock, store.name, problem: await clockProblem(store)))
         }
-        for plugin in await engine.catalog.needed {
-            let problem = plugin.command.first.flatMap { CommandCheck.problem(of: $0) }
-            findings.append(.init(.plugin, plugin.name, problem: problem.map { "The command \($0)." }))
-        }
+        findings += await pluginFindings()
         findings.append(.init(.inotify, "limits", problem: Self.inotifyProblem()))
         if let finding = Self.watches(stores: stores.count, await engine.loaded.configuration) {
             findings.append(finding)
@@ -47,6 +45,41 @@ extension ControlHandler {
             findings.append(.init(.space, folder, problem: Self.spaceProblem(folder)))
         }
         return DoctorReport(user: Self.user, findings: findings)
+    }
+
+    /// Whether each command can be started, and its interpreter works in the daemon's own sandbox. Each interpreter is started
+    /// once.
+    private func pluginFindings() async -> [DoctorReport.Finding] {
+        var findings: [DoctorReport.Finding] = []
+        var known: [InterpreterTrial: String?] = [:]
+        for plugin in await engine.catalog.needed {
+            let (problem, check) = await onPool {
+                (
+                    plugin.command.first.flatMap { CommandCheck.problem(of: $0) },
+                    InterpreterCheck(of: plugin)
+                )
+            }
+            if let problem {
+                findings.append(.init(.plugin, plugin.name, problem: "The command \(problem)."))
+                continue
+            }
+            guard let check else {
+                findings.append(.init(.plugin, plugin.name))
+                continue
+            }
+            let trial = InterpreterTrial(command: check.command, environment: plugin.environment)
+            let found: String?
+            if let before = known[trial] { found = before } else { found = await check.problem(of: plugin) }
+            known[trial] = .some(found)
+            findings.append(
+                .init(.plugin, plugin.name, problem: found, note: found == nil ? check.note() : nil))
+        }
+        return findings
+    }
+
+    private struct InterpreterTrial: Hashable {
+        let command: [String]
+        let environment: [String: String]
     }
 
     private static func findings(

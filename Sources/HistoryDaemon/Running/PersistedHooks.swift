@@ -61,8 +61,7 @@ package struct PersistedHooks: Sendable {
                 let trouble = StateTrouble(errno: error.number)
                 throw HistoryError(
                     trouble.code, "The persisted hooks in \"\(file)\" cannot be read: \(error).",
-                    hint: trouble.hint
-                )
+                    hint: trouble.hint(at: file))
             }
             do throws(ConfigurationErrors) {
                 plugins += try PluginConfiguration.read(

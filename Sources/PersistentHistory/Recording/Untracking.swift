@@ -42,6 +42,15 @@ extension Tracking {
         }
     }
 
+    /// Untracks a whole store that no process serves: a daemon that is to track it would do so again at once, under another
+    /// id, and its consumers would start over.
+    ///
+    /// - Throws: `HistoryError` with `.storeServedElsewhere`; what `untrack` throws.
+    package static func untrackUnserved(_ path: String) async throws -> [String] {
+        // A lease without a state folder: nobody else has the same.
+        try await WriterProbe.withLease(on: path, stateFolder: "", isUsedInProcess: true) { try untrack(path) }
+    }
+
     /// Removes all that has one of the history's names. Nothing of it is read: it may be damaged, or be there in
     /// part.
     ///

@@ -33,13 +33,14 @@ struct ReplicaFile {
         if let problem = PlainFile.problem(at: path) {
             throw HistoryError(
                 .replicaUnwritable, "The replica cannot be created at \"\(path)\": \(problem).",
-                hint: "Remove what is there, or configure another path.")
+                hint: AccessAdvice(replica: path, access)?.text()
+                    ?? "Remove what is there, or configure another path.")
         }
         if let access { try access.apply(to: path) } else { ReplicaAccess.makePrivate(path) }
         let sideFiles = access == nil ? nil : SideFiles(of: path)
         // It is not held: no other process may remove what is beside it, and to become a WAL store it must be free.
         _ = try sideFiles?.prepare(for: .read, timeout: .seconds(1))
-        queue = try Self.translating(path) {
+        queue = try Self.translating(path, access) {
             var configuration = CopyConnection.configuration(timeout: .seconds(1))
             // Copying a large store takes minutes, which is too long for a stop.
             configuration.prepareDatabase { db in
@@ -156,7 +157,10 @@ struct ReplicaFile {
 
     func close() throws { try queue.end() }
 
-    static func translating<T>(_ path: String, _ body: () throws -> T) throws -> T {
+    /// - Parameter access: What was asked for, if it is being opened.
+    static func translating<T>(
+        _ path: String, _ access: ReplicaAccess? = nil, _ body: () throws -> T
+    ) throws -> T {
         func damaged(_ what: String, _ cause: any Error) -> HistoryError {
             HistoryError(
                 .replicaDamaged, "The replica \"\(path)\" is damaged: \(what).",
@@ -186,7 +190,9 @@ struct ReplicaFile {
                     error)
             default:
                 throw unwritable(
-                    "cannot be written: \(said)", hint: "Check the permissions and space of its folder.", error)
+                    "cannot be written: \(said)",
+                    hint: AccessAdvice(replica: path, access)?.text()
+                        ?? "Check the permissions and space of its folder.", error)
             }
         }
     }

@@ -48,7 +48,8 @@ final class StateConnection: Sendable {
         if let problem = PlainFile.problem(at: path) {
             throw HistoryError(
                 .stateUnusable, "The state database \"\(path)\" cannot be used: \(problem).",
-                hint: "Move away what is there; the store's consumers then start over.")
+                hint: AccessAdvice(state: PathNames.parent(of: path))?.text()
+                    ?? "Move away what is there; the store's consumers then start over.")
         }
         do {
             let queue = try Self.open(path)
@@ -235,7 +236,7 @@ final class StateConnection: Sendable {
             let trouble = StateTrouble(errno: error.number)
             throw HistoryError(
                 trouble.code, "The state database \"\(path)\" cannot be brought to the disk: \(error).",
-                hint: trouble.hint, cause: error)
+                hint: trouble.hint(at: path), cause: error)
         }
     }
 

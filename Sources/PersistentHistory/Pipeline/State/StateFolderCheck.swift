@@ -20,7 +20,7 @@ enum StateFolderCheck {
         guard StateTrouble(folder: folder) != .notPermitted else {
             throw HistoryError(
                 .stateNotPermitted, "The state folder \"\(folder)\" cannot be written by this user.",
-                hint: StateTrouble.notPermitted.hint)
+                hint: StateTrouble.notPermitted.hint(at: folder))
         }
     }
 }

@@ -46,7 +46,8 @@ enum StateOwner {
         } catch {
             let trouble = StateTrouble(errno: error.number)
             throw HistoryError(
-                trouble.code, "The file \"\(note)\" cannot be used: \(error).", hint: trouble.hint, cause: error
+                trouble.code, "The file \"\(note)\" cannot be used: \(error).", hint: trouble.hint(at: note),
+                cause: error
             )
         }
     }

@@ -4,7 +4,7 @@ internal import Glibc
 
 /// What is wrong with the state folder, or with a database in it. Each has a remedy of its own.
 package enum StateTrouble: Sendable, Equatable {
-    case full, readOnly, damaged, notPermitted
+    case full, readOnly, damaged, notPermitted, locked
     /// Anything else, such as an error of the disk.
     case unusable
 
@@ -24,6 +24,7 @@ package enum StateTrouble: Sendable, Equatable {
         case .SQLITE_CORRUPT, .SQLITE_NOTADB: self = .damaged
         case .SQLITE_FULL: self = .full
         case .SQLITE_READONLY: self = .readOnly
+        case .SQLITE_BUSY, .SQLITE_LOCKED: self = .locked
         default: return nil
         }
     }
@@ -49,19 +50,36 @@ package enum StateTrouble: Sendable, Equatable {
         case .readOnly: .stateReadOnly
         case .damaged: .stateDamaged
         case .notPermitted: .stateNotPermitted
-        case .unusable: .stateUnusable
+        case .locked, .unusable: .stateUnusable
         }
     }
 
-    package var hint: String {
+    /// What to do about it.
+    ///
+    /// - Parameter path: The state folder, or a file in it.
+    package func hint(at path: String) -> String {
         switch self {
         case .full: "Its file system is full: free space. The daemon then continues."
         case .readOnly: "Its file system is read-only: make it writable. The daemon then continues."
         case .damaged:
             "Without it, the store's consumers start over. Its content can be rescued with sqlite3's \".recover\"."
-        case .notPermitted: "Give this user write permission there."
+        case .notPermitted:
+            AccessAdvice(state: Self.folder(of: path))?.text() ?? "Give this user write permission there."
+        case .locked:
+            "Another program has locked it, and must finish or end: fuser(1) and lslocks(8) name it. The daemon then continues."
         case .unusable: "Check the kernel's log for disk errors."
         }
+    }
+
+    private static func folder(of path: String) -> String {
+        var status = stat()
+        let isFolder = stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+        return isFolder ? path : PathNames.parent(of: path)
+    }
+
+    /// Whether this user may not use a database that is there, or a file beside it.
+    fileprivate static func isClosed(_ database: String) -> Bool {
+        ["", "-wal", "-shm"].contains { access(database + $0, R_OK | W_OK) != 0 && errno == EACCES }
     }
 }
 
@@ -82,10 +100,12 @@ extension HistoryError {
         let ofFolder = StateTrouble(folder: PathNames.parent(of: path))
         var trouble = StateTrouble(error.extendedResultCode) ?? ofFolder ?? .unusable
         // SQLite says the same of a folder that this user may not write, in which it makes files.
-        if trouble == .readOnly, ofFolder == .notPermitted { trouble = .notPermitted }
+        let isRefused = trouble == .readOnly || trouble == .unusable
+        if isRefused, ofFolder == .notPermitted || StateTrouble.isClosed(path) { trouble = .notPermitted }
         let said = error.message ?? "SQLite result \(error.extendedResultCode.rawValue)"
         return HistoryError(
-            trouble.code, "The state database \"\(path)\" cannot be used: \(said).", hint: trouble.hint,
+            trouble.code, "The state database \"\(path)\" cannot be used: \(said).",
+            hint: trouble.hint(at: path),
             cause: trouble == .damaged ? DamagedFile(path: path, cause: error) : error)
     }
 }
@@ -113,7 +133,7 @@ package struct DamagedFile: Error {
             throw HistoryError(
                 trouble.code,
                 "The file \"\(path)\" is damaged, and cannot be moved away: \(String(cString: strerror(number))).",
-                hint: trouble.hint)
+                hint: trouble.hint(at: path))
         }
         // It is removed a while after this, not after its last use.
         utimensat(AT_FDCWD, newPath, nil, 0)

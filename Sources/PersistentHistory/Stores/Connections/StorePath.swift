@@ -69,7 +69,7 @@ package enum StorePath {
         let isMissing = number == ENOENT || number == ENOTDIR
         var advice = AccessAdvice(path)
         // No right brings a store that is not there; but a sandbox may hide it.
-        if isMissing { if case .showHome = advice {} else { advice = nil } }
+        if isMissing, !(advice?.isHidden ?? false) { advice = nil }
         return HistoryError(
             isMissing ? .storeMissing : .storeUnreadable,
             "The store \"\(path)\" cannot be opened: \(String(cString: strerror(number))).",

@@ -166,8 +166,9 @@ final class Inotify: Sendable {
         switch number {
         case ENOENT, ENOTDIR, ELOOP: return nil
         case EACCES:
-            let advice =
-                mask & UInt32(IN_ONLYDIR) == 0 ? AccessAdvice.readStore(path) : AccessAdvice.readFolder(path)
+            let isFolder = mask & UInt32(IN_ONLYDIR) != 0
+            let advice = AccessAdvice(
+                isFolder ? .folder(path, lacks: "rwx", isOwn: false) : .file(path, isOwn: false))
             throw ObserverError(
                 .unreadable, "Cannot watch \"\(path)\": Permission denied.", hint: advice.text(), errno: number)
         default: throw .failed(to: "watch '\(path)'", number)

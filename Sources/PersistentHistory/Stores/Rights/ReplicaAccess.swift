@@ -45,8 +45,8 @@ public struct ReplicaAccess: Sendable, Hashable, Codable {
             throw HistoryError(
                 .replicaUnwritable,
                 "The replica \"\(path)\" cannot be given to group \"\(self.group ?? "")\", mode \(String(mode, radix: 8)): \(error).",
-                hint:
-                    "The daemon's user must own the file and be in the group: set SupplementaryGroups= in a drop-in.",
+                hint: AccessAdvice(replica: path, self)?.text()
+                    ?? "The daemon's user must own the file and be in the group: set SupplementaryGroups= in a drop-in.",
                 cause: error)
         }
     }

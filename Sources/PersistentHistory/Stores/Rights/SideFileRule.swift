@@ -162,6 +162,12 @@ struct SideFileRule: Sendable {
         } ?? []
     }
 
+    /// As the rights are after a step.
+    mutating func take(_ step: Remedy) {
+        var file: FileRights?
+        take(step, &file)
+    }
+
     private mutating func take(_ step: Remedy, _ file: inout FileRights?) {
         switch step {
         case .letGroupWrite:
@@ -195,14 +201,13 @@ extension HistoryError {
             obstacle.isThere
             ? "The file \"\(store)\(kind.rawValue)\" locks \(obstacle.lockedOut) out of the store: it is \(rights)."
             : "Opening the store \"\(store)\" would lock \(obstacle.lockedOut) out of it: its \(kind.rawValue) would be \(rights)."
-        let steps = obstacle.remedy.map { $0.text(store: store) }
         let folder = PathNames.parent(of: store)
         let hint =
             obstacle.remedy.contains(.inheritGroup) && AccessAdvice.holdsMore(folder)
-            ? AccessAdvice.moveStore(folder: folder).text()
-            : steps.isEmpty
+            ? AccessAdvice(.sharedFolder(folder)).text()
+            : obstacle.remedy.isEmpty
                 ? "Put both into one group that may write the store and its folder."
-                : "As root: \(steps.joined(separator: " && "))"
+                : AccessAdvice(.sideFiles(obstacle.remedy, store: store)).text()
         self.init(.wouldLockOut, message, hint: hint)
     }
 }
@@ -218,15 +223,14 @@ extension FileRights.Principal: CustomStringConvertible {
 }
 
 extension SideFileRule.Remedy {
-    /// The command that does it.
+    /// The command that does it; of joining a group, `RemedyPlan` knows more.
     func text(store: String) -> String {
         let quoted = ShellText.quote(store)
         switch self {
         case .letGroupWrite: return "chmod g+rw \(quoted)"
         case .letUserWrite(let user): return "setfacl -m u:\(Accounts.name(ofUser: user)):rw \(quoted)"
         case .joinGroup(let group):
-            let user = Accounts.name(ofUser: geteuid())
-            return "usermod -aG \(Accounts.name(ofGroup: group)) \(user) && systemctl restart historyd"
+            return "usermod -aG \(Accounts.name(ofGroup: group)) \(Accounts.name(ofUser: geteuid()))"
         case .giveBack:
             let files = SideFiles.Kind.allCases.map { store + $0.rawValue }.filter { FileRights(of: $0) != nil }
                 .map(ShellText.quote).joined(separator: " ")

@@ -15,15 +15,8 @@ struct SideFiles {
 
     /// - Returns: Nil if there is no store that can be looked at: opening it says why.
     init?(of path: String) {
-        guard let path = StorePath.withoutLinks(path) else { return nil }
-        let folder = PathNames.parent(of: path)
-        guard let store = FileRights(of: path), let home = SideFileRule.Folder(of: folder) else { return nil }
-        let process = SideFileRule.Process.current()
-        self.path = path
-        rule = SideFileRule(
-            store: store, folder: home, process: process,
-            ownerGroups: store.owner == process.user
-                ? process.groups : Accounts.groups(ofUser: store.owner, likely: store.group))
+        guard let path = StorePath.withoutLinks(path), let rule = SideFileRule(of: path) else { return nil }
+        (self.path, self.rule) = (path, rule)
     }
 
     /// Prepares for a connection to be opened.
@@ -132,6 +125,21 @@ struct SideFiles {
             status.st_uid == geteuid()
         else { throw SystemError(call: "chown", number: EPERM) }
         try rights.give(to: descriptor)
+    }
+}
+
+extension SideFileRule {
+    /// - Parameter path: Without links.
+    /// - Returns: Nil if there is no store that can be looked at.
+    init?(of path: String) {
+        guard let store = FileRights(of: path), let folder = Folder(of: PathNames.parent(of: path)) else {
+            return nil
+        }
+        let process = Process.current()
+        self.init(
+            store: store, folder: folder, process: process,
+            ownerGroups: store.owner == process.user
+                ? process.groups : Accounts.groups(ofUser: store.owner, likely: store.group))
     }
 }
 

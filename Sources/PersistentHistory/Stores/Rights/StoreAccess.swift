@@ -9,16 +9,20 @@ package enum StoreAccess {
     ///   - isPolled: Whether it is served without inotify.
     /// - Returns: Sentences for an operator; none if it can be served, or is not there.
     package static func problems(of path: String, isPolled: Bool) -> [String] {
+        let advice = AccessAdvice(path)
         var problems: [String] = []
         if !isPolled {
             do throws(ObserverError) {
                 _ = try StoreObserver().watch(path)
             } catch {
                 problems.append("\(error)")
+                // It ends with the same advice.
+                if error.code == .unreadable, advice != nil { return problems }
             }
         }
-        if let problem = SideFiles(of: path)?.problem { problems.append("\(problem)") }
-        if let advice = AccessAdvice(path) {
+        let sideFiles = SideFiles(of: path)?.problem
+        if let sideFiles { problems.append("\(sideFiles)") }
+        if let advice, advice.text() != sideFiles?.hint {
             problems.append("The store \"\(path)\" cannot be used by this user. \(advice.text())")
         }
         return problems
@@ -35,21 +39,8 @@ package enum StoreAccess {
     package static func problems(ofReplica path: String, _ readers: ReplicaAccess?) -> [String] {
         var problems: [String] = []
         let folder = PathNames.parent(of: path)
-        let advice = AccessAdvice(path)
-        var file = stat()
-        if case .showHome = advice {
-            problems.append("The replica \"\(path)\" cannot be made. \(advice?.text() ?? "")")
-        } else if access(folder, F_OK) != 0, errno == ENOENT {
-            problems.append(
-                "There is no folder \"\(folder)\" for the replica, or the sandbox hides it. As root: install -d -o \(Accounts.name(ofUser: geteuid())) \(ShellText.quote(folder))"
-            )
-        } else if stat(path, &file) == 0, file.st_uid != geteuid(), geteuid() != 0 {
-            let files = ["", "-wal", "-shm"].map { ShellText.quote(path + $0) }.joined(separator: " ")
-            problems.append(
-                "The replica \"\(path)\" belongs to \(Accounts.name(ofUser: file.st_uid)), and must belong to this user, who makes it. As root: rm -f \(files)"
-            )
-        } else if let advice {
-            problems.append("The replica \"\(path)\" cannot be written by this user. \(advice.text())")
+        if let advice = AccessAdvice(replica: path, readers) {
+            problems.append("The replica \"\(path)\" cannot be kept by this user. \(advice.text())")
         }
         guard let readers else { return problems }
         var group: UInt32?

@@ -1,0 +1,155 @@
+internal import Glibc
+
+/// The unit of systemd that this process is the service of, for advice that names it.
+struct DaemonUnit: Sendable, Equatable {
+    /// `historyd.service`, `historyd@blog.service`.
+    let name: String
+    /// Where the service manager looks for drop-ins: the system's, or that of a user.
+    let configuration: String
+    /// Whether a user's own service manager runs it.
+    let isUser: Bool
+
+    /// Nil if no service manager has started this process.
+    static let current: DaemonUnit? = {
+        var environment: [String: String] = [:]
+        for name in ["INVOCATION_ID", "RUNTIME_DIRECTORY", "XDG_CONFIG_HOME", "HOME"] {
+            environment[name] = getenv(name).map { String(cString: $0) }
+        }
+        return DaemonUnit(cgroup: TextFile.read("/proc/self/cgroup") ?? "", environment: environment)
+    }()
+
+    init(name: String, configuration: String = "/etc/systemd/system", isUser: Bool = false) {
+        (self.name, self.configuration, self.isUser) = (name, configuration, isUser)
+    }
+
+    /// - Parameters:
+    ///   - cgroup: The text of `/proc/self/cgroup`.
+    ///   - environment: Of this process. A shell of a user has an `INVOCATION_ID` as well, but is in the control group
+    ///     of a scope.
+    init?(cgroup: String, environment: [String: String]) {
+        guard environment["INVOCATION_ID"] != nil else { return nil }
+        let paths = cgroup.split(separator: "\n").compactMap { line -> Substring? in
+            let fields = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
+            // The hierarchy of systemd, or the only one.
+            guard fields.count == 3, fields[1].isEmpty || fields[1] == "name=systemd" else { return nil }
+            return fields[2]
+        }
+        let units = paths.map { $0.split(separator: "/").filter { Self.isUnit($0) } }
+        guard let path = units.first(where: { !$0.isEmpty }), let last = path.last else {
+            // The control group is hidden, as by a namespace: the unit's folder has its instance's name.
+            guard let runtime = environment["RUNTIME_DIRECTORY"], !runtime.hasPrefix("/run/user/") else {
+                return nil
+            }
+            let folder = runtime.split(separator: "/").last ?? ""
+            let instance = folder.hasPrefix("historyd-") ? "@" + folder.dropFirst("historyd-".count) : ""
+            self.init(name: "historyd\(instance).service")
+            return
+        }
+        guard last.hasSuffix(".service") else { return nil }
+        guard path.dropLast().contains(where: { $0.hasPrefix("user@") }) else {
+            self.init(name: String(last))
+            return
+        }
+        let home = environment["XDG_CONFIG_HOME"] ?? environment["HOME"].map { $0 + "/.config" } ?? "~/.config"
+        self.init(name: String(last), configuration: home + "/systemd/user", isUser: true)
+    }
+
+    private static func isUnit(_ name: Substring) -> Bool {
+        name.hasSuffix(".service") || name.hasSuffix(".scope")
+    }
+
+    private var systemctl: String { isUser ? "systemctl --user" : "systemctl" }
+
+    /// What makes new drop-ins count. It starts no unit but this one.
+    var reload: [String] { ["\(systemctl) daemon-reload", restart] }
+
+    var restart: String { "\(systemctl) restart \(ShellText.quote(name))" }
+
+    /// The command that writes a drop-in.
+    func command(_ dropIn: DropIn) -> String {
+        let folder = "\(configuration)/\(name).d"
+        let lines = (["[Service]"] + dropIn.lines).map(ShellText.quote).joined(separator: " ")
+        let file = ShellText.quote("\(folder)/\(dropIn.fileName)")
+        return "mkdir -p \(ShellText.quote(folder)) && printf '%s\\n' \(lines) > \(file)"
+    }
+}
+
+/// A drop-in for one folder, group or need of plugins. Its name says all that is in it: to write it again changes nothing, and no other
+/// file of an administrator is overwritten.
+enum DropIn: Hashable, Sendable {
+    /// The folder may be written.
+    case write(String)
+    /// The folder is shown, although it is somebody's home or in one.
+    case show(String)
+    /// The daemon is in the group.
+    case join(String)
+    /// The daemon is this user.
+    case run(as: String, group: String)
+    /// Plugins may do it: as a file in `systemd/examples` has it.
+    case allow(SandboxLimits.Need)
+
+    /// A minus before a path: the unit still starts when the folder is gone.
+    var lines: [String] {
+        switch self {
+        case .write(let folder): ["ReadWritePaths=\(ShellText.quoteForUnit("-" + folder))"]
+        case .show(let folder): ["ProtectHome=tmpfs", "BindPaths=\(ShellText.quoteForUnit("-" + folder))"]
+        case .join(let group): ["SupplementaryGroups=\(group)"]
+        case .run(let user, let group): ["User=\(user)", "Group=\(group)"]
+        case .allow(.machineCode): ["MemoryDenyWriteExecute=no"]
+        case .allow(.network):
+            [
+                "PrivateNetwork=no", "RestrictAddressFamilies=AF_INET AF_INET6", "IPAddressDeny=",
+                "IPAddressAllow=any",
+            ]
+        }
+    }
+
+    var fileName: String {
+        switch self {
+        case .write(let folder): "write-\(Self.escaped(folder)).conf"
+        case .show(let folder): "show-\(Self.escaped(folder)).conf"
+        case .join(let group): "group-\(Self.escaped(group)).conf"
+        case .run(let user, _): "user-\(Self.escaped(user)).conf"
+        case .allow(.machineCode): "code-generating-hooks.conf"
+        case .allow(.network): "network-for-hooks.conf"
+        }
+    }
+
+    /// Of a file's name, 255 bytes, some are of the kind and the suffix.
+    private static let longestName = 200
+
+    /// As systemd-escape(1) does it; what is too long is told apart by its hash.
+    private static func escaped(_ path: String) -> String {
+        var name = ""
+        for byte in path.utf8.drop(while: { $0 == UInt8(ascii: "/") }) {
+            switch byte {
+            case UInt8(ascii: "/"): name += "-"
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"):
+                name.unicodeScalars.append(Unicode.Scalar(byte))
+            case UInt8(ascii: ".") where !name.isEmpty: name += "."
+            default: name += "\\x" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
+            }
+        }
+        guard name.utf8.count > longestName else { return name }
+        return name.prefix(longestName) + String(FileLock.hash(path.utf8), radix: 16)
+    }
+}
+
+/// A small file of the kernel's, which has no size before it is read.
+enum TextFile {
+    static func read(_ path: String) -> String? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 1 << 14)
+        while true {
+            let count = Glibc.read(descriptor, &buffer, buffer.count)
+            if count < 0 && errno == EINTR { continue }
+            guard count > 0 else { break }
+            bytes += buffer.prefix(count)
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}
