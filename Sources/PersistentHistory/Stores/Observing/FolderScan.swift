@@ -154,7 +154,7 @@ final class FolderScan {
                 if path.isEmpty, errno == EACCES {
                     throw ObserverError(
                         .unreadable, "The folder \"\(rules.folder)\" cannot be read: Permission denied.",
-                        hint: AccessAdvice.readFolder(rules.folder).text())
+                        hint: AccessAdvice(.folder(rules.folder, lacks: "rwx", isOwn: false)).text())
                 }
                 continue
             }
