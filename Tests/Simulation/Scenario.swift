@@ -115,6 +115,8 @@ enum Sides: String, CaseIterable, Sendable {
 enum Question: String, CaseIterable, Sendable {
     case status, consumers, health, wait, run, pause, resume, clean, planCleaning, deadLetters, retry, follow
     case restartPlugin, others
+    /// Of one consumer alone.
+    case pauseOne, resumeOne, moveBack
 }
 
 /// How the configuration is changed before it is read again.
