@@ -52,43 +52,21 @@ make-completions = mkdir -p $(1)/completions && for program in historyd historyc
 	for shell in bash zsh fish; do \
 		$(1)/$$program --generate-completion-script $$shell | sed '1{/^\#!/d;}' >$(1)/completions/$$program.$$shell || \
 		exit; done; done
-# A further instance differs by its configuration and its folders: systemctl start historyd@NAME.
-as-instance = sed -e 's,historyd/historyd\.json,historyd/%i/historyd.json,' -e 's,^Description=.*,& (%i),' \
-	-e 's,^\(State\|Runtime\)Directory=historyd$$,&-%i,'
 # Where the system's Python looks for packages under PREFIX, so that hooks in Python find historyd; nowhere, for one that it
 # does not know.
 PYTHON ?= /usr/bin/python3
 PYTHONDIR ?= $(shell $(PYTHON) -I -c 'import site, sys; print(next((each for each in sys.path + site.getsitepackages() \
 	if each.startswith(sys.argv[1] + "/lib") and each.endswith("-packages")), ""))' $(PREFIX) 2>/dev/null)
-# Files that name the places of an installation do so as if PREFIX were /usr, SYSCONFDIR /etc.
-install-text = install -D -m 644 $(1) $(2) && \
-	sed -i 's,/usr/\(bin\|lib\|share\)/,$(PREFIX)/\1/,g; s,/etc/historyd/,$(SYSCONFDIR)/historyd/,g' $(2)
 # The documentation: what its pages are in, and what is documented in it.
 CATALOG = Sources/PersistentHistory/PersistentHistory.docc
 DOCUMENTED = PersistentHistory HistoryFeed
-# One process for each group: tests of one process share its few threads, and those that compute
-# would keep those waiting that listen to a daemon.
-TESTGROUPS = PersistentHistoryTests DifferentialTests|FaultTests|SimulationTests \
-	HistoryConfigurationTests|HistoryControlTests|HistoryPluginsTests|HistoryDaemonTests|HistoryNATSTests|BenchTests \
-	BlackBoxTests
-# In a booted system tests wait more than they compute: it runs beside the others.
-BESIDE = SystemdTests
-# What the last group needs is installed beside the first ones: it waits for packages to come.
-CLIENTPACKAGES = client-packages stream-packages
 tests-in = TMPDIR=$(TESTFOLDER) $(1)/historydPackageTests.xctest --testing-library swift-testing
 # Where tests keep their stores: in memory, where there is plenty and programs may be run from it. What a disk does is
 # simulated, and tests that need a real one mount it.
 TESTFOLDER = $(if $(TMPDIR),$(TMPDIR),$(shell set -- $$(df --output=avail /dev/shm 2>/dev/null) 0 0; \
 	if [ "$$2" -gt 8000000 ] && ! findmnt -no OPTIONS /dev/shm | grep -q noexec; then echo /dev/shm; else echo /tmp; fi))
-# $(1): where the tests were built; $(2): the group that runs beside. What failed is said once more at the end: much is
-# printed after it.
-run-tests = $(if $(TESTFLAGS),$(call tests-in,$(1)) $(TESTFLAGS),@failed=; logs=$$(mktemp -d); trap 'rm -rf "$$logs"' EXIT; \
-	for packages in $(CLIENTPACKAGES); do Tests/BlackBoxTests/Clients/install-packages $$packages; done & \
-	$(if $(2),$(call tests-in,$(1)) --filter '$(2)' >"$$logs/beside" 2>&1 & beside=$$!;) \
-	for group in $(foreach group,$(TESTGROUPS),'$(group)'); do \
-	$(call tests-in,$(1)) --filter "$$group" 2>&1 | tee -a "$$logs/all" || failed="$$failed $$group"; done; \
-	$(if $(2),wait $$beside || failed="$$failed $(2)"; tee -a "$$logs/all" <"$$logs/beside";) \
-	[ -z "$$failed" ] || { echo "Failed, in:$$failed"; grep -aE '^.{0,5}✘|^error:|[Ff]atal error' "$$logs/all"; exit 1; })
+# $(1): where the tests were built; $(2): whether those under a booted systemd run beside the others.
+run-tests = $(if $(TESTFLAGS),$(call tests-in,$(1)) $(TESTFLAGS),@TMPDIR=$(TESTFOLDER) Tests/run $(1) $(2))
 
 .DEFAULT_GOAL := help
 .PHONY: help toolchain dependencies build programs debug test test-docs docs test-openapi test-differential test-faults model mutants \
@@ -117,17 +95,7 @@ raise-versions: toolchain ## Take the newest versions of the packages that Packa
 	config/pin --raise $(CURDIR)
 
 dependencies: toolchain ## Install the Debian packages that are missing.
-	@if ! command -v dpkg-query >/dev/null; then \
-		echo "This system is not Debian. Install what these packages contain: $(PACKAGES)" >&2; exit 0; fi; \
-	missing=; for package in $(PACKAGES); do \
-		case $$(dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null) in \
-			installed) ;; *) missing="$$missing $$package" ;; esac; done; \
-	[ -n "$$missing" ] || exit 0; \
-	if [ $$(id -u) = 0 ]; then as=; elif command -v sudo >/dev/null; then as=sudo; else \
-		echo "Packages are missing, and this is neither root nor is there sudo. As root:" >&2; \
-		echo "  apt-get install$$missing" >&2; exit 1; fi; \
-	export DEBIAN_FRONTEND=noninteractive; \
-	$$as apt-get install -qq -y$$missing || { $$as apt-get update -qq && $$as apt-get install -qq -y$$missing; }
+	@config/packaging/install-dependencies $(PACKAGES)
 
 build: dependencies Package.resolved ## Build for use: historyd, historyd-nats, historyctl and libhistory.so in .build/release.
 	$(call build-product,historyd)
@@ -150,7 +118,7 @@ debug: dependencies Package.resolved ## Build for development, tests included, i
 	$(call bench-programs,.build/debug)
 
 test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some, here and below.
-	$(call run-tests,.build/debug,$(BESIDE))
+	$(call run-tests,.build/debug,--beside)
 
 # The first seed, another one each time, and how many cases.
 SEED  ?= $(shell date +%s)
@@ -297,82 +265,25 @@ link-order: bench-build ## Find out which functions a commit needs, for the link
 	for program in historyd historyd-nats; do config/link/make-order .build/release $$program > .build/link.order && \
 		mv .build/link.order config/link/$$program.order || exit; done
 
-install: ## Install the build. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the built programs are).
-	@for file in historyd historyctl libhistory.so; do [ -e $(BINDIR)/$$file ] || \
-		{ echo "$(BINDIR)/$$file is missing: run make build first." >&2; exit 1; }; done
-	install -D -m 755 -s --strip-program=$(STRIP) -t $(DESTDIR)$(PREFIX)/bin $(BINDIR)/historyd $(BINDIR)/historyctl
-	install -D -m 644 -s --strip-program=$(STRIP) -t $(DESTDIR)$(PREFIX)/lib/historyd $(BINDIR)/libhistory.so
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/historyd/plugins config/plugins/*
-	$(foreach page,$(wildcard $(BINDIR)/man/*),install -D -m 644 -t \
-		$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(page))) $(page) &&) true
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd config/*.schema.json config/openapi.json
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/examples systemd/examples/*.conf
-	$(foreach file,$(wildcard config/examples/*.json), \
-		$(call install-text,$(file),$(DESTDIR)$(PREFIX)/share/historyd/examples/$(notdir $(file))) &&) true
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/python config/python/pyproject.toml
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/python/historyd $(wildcard config/python/historyd/*.py) \
-		config/python/historyd/py.typed
-	$(if $(PYTHONDIR),install -D -m 644 -t $(DESTDIR)$(PYTHONDIR)/historyd $(wildcard config/python/historyd/*.py) \
-		config/python/historyd/py.typed)
-	install -D -m 644 systemd/historyd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/historyd.conf
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/catalog systemd/historyd.catalog
-	$(call install-text,systemd/historyd.service,$(DESTDIR)$(UNITDIR)/historyd.service)
-	$(as-instance) $(DESTDIR)$(UNITDIR)/historyd.service >$(DESTDIR)$(UNITDIR)/historyd@.service
-	chmod 644 $(DESTDIR)$(UNITDIR)/historyd@.service
-	install -D -m 644 -t $(DESTDIR)$(UNITDIR) systemd/historyd.socket systemd/historyd-metrics.socket
-	$(call install-text,systemd/user/historyd.service,$(DESTDIR)$(USERUNITDIR)/historyd.service)
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/historyd config/packaging/tracked-stores
-	$(foreach file,$(wildcard $(BINDIR)/completions/*), install -D -m 644 $(file) \
-		$(DESTDIR)$(PREFIX)/share/$(call completion,$(basename $(notdir $(file))),$(subst .,,$(suffix $(file)))) &&) true
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/historyd/monitoring config/monitoring/*
-	@# Of its own package, perhaps: it needs libnats.
-	if [ -e $(BINDIR)/historyd-nats ]; then \
-		install -D -m 755 -s --strip-program=$(STRIP) -t $(DESTDIR)$(PREFIX)/bin $(BINDIR)/historyd-nats; \
-		$(call install-text,systemd/historyd-nats.service,$(DESTDIR)$(UNITDIR)/historyd-nats.service); \
-		install -D -m 644 -t $(DESTDIR)$(UNITDIR) systemd/historyd-nats-metrics.socket; \
-		$(call install-text,config/nats.json,$(DESTDIR)$(PREFIX)/share/historyd/examples/nats.json); fi
-	@# An administrator's configuration is kept, and samples that were removed do not come back.
-	[ -e $(DESTDIR)$(SYSCONFDIR)/historyd/historyd.json ] || { \
-		$(foreach file,historyd.json $(patsubst config/%,%,$(wildcard config/plugins.d/*.json)), \
-			$(call install-text,config/$(file),$(DESTDIR)$(SYSCONFDIR)/historyd/$(file)) &&) true; }
-	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || \
-		{ systemd-sysusers && journalctl --update-catalog && systemctl daemon-reload; }
+installation = @DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) SYSCONFDIR=$(SYSCONFDIR) UNITDIR=$(UNITDIR) USERUNITDIR=$(USERUNITDIR) \
+	BINDIR=$(BINDIR) STRIP=$(STRIP) PYTHONDIR=$(PYTHONDIR) config/packaging/installation
 
-# Where a shell looks for the completion of a program: under PREFIX/share.
-completion = $(completion-$(2))
-completion-bash = bash-completion/completions/$(1)
-completion-zsh = zsh/site-functions/_$(1)
-completion-fish = fish/vendor_completions.d/$(1).fish
+install: ## Install the build. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the built programs are).
+	$(installation) install
 
 deb: build ## Build Debian packages in .build/deb: historyd, historyd-nats, libhistory, and debug symbols.
 	rm -rf .build/deb
 	@# A stale list costs microseconds, and no package.
 	for program in historyd historyd-nats; do config/link/make-order --check .build/release $$program || true; done
 	python3 config/packaging/make-deb .build/release '$(VERSION)' .build/deb
+	@! command -v lintian >/dev/null || lintian --allow-root --fail-on error .build/deb/*.deb
 
 .PHONY: container
 container: ## Build an image of the daemon with podman or docker: IMAGE=.
 	$(firstword $(shell command -v podman docker)) build -t '$(or $(IMAGE),historyd)' -f config/packaging/Containerfile .
-	@! command -v lintian >/dev/null || lintian --allow-root --fail-on error .build/deb/*.deb
 
 uninstall: ## Stop it, remove what `install` put there, but for configuration and state, and name stores with triggers.
-	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || \
-		{ systemctl disable --now historyd.socket historyd-metrics.socket historyd.service; \
-		systemctl disable --now historyd-nats-metrics.socket historyd-nats.service; systemctl stop 'historyd@*.service'; } 2>/dev/null || true
-	@[ -n "$(DESTDIR)" ] || [ ! -x $(PREFIX)/lib/historyd/tracked-stores ] || \
-		$(PREFIX)/lib/historyd/tracked-stores $(PREFIX)/bin/historyctl /var/lib/historyd /var/lib/historyd-* || true
-	rm -f $(foreach program,historyd historyctl historyd-nats,$(DESTDIR)$(PREFIX)/bin/$(program))
-	rm -rf $(DESTDIR)$(PREFIX)/lib/historyd $(DESTDIR)$(PREFIX)/share/historyd
-	$(if $(PYTHONDIR),rm -rf $(DESTDIR)$(PYTHONDIR)/historyd)
-	rm -f $(foreach page,historyd.8 historyctl.1 historyd.json.5 historyd-plugins.7 historyd-feed.7 historyd-nats.8,\
-		$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(page)))/$(page))
-	rm -f $(foreach file,historyd.service historyd@.service historyd.socket historyd-metrics.socket historyd-nats.service historyd-nats-metrics.socket,\
-		$(DESTDIR)$(UNITDIR)/$(file)) $(DESTDIR)$(USERUNITDIR)/historyd.service
-	rm -f $(foreach program,historyd historyctl historyd-nats,$(foreach shell,bash zsh fish,\
-		$(DESTDIR)$(PREFIX)/share/$(call completion,$(program),$(shell))))
-	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/historyd.conf
-	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/catalog/historyd.catalog
-	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || { systemctl daemon-reload; journalctl --update-catalog; }
+	$(installation) uninstall
 
 tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/Tests/tsan.suppressions
 tsan: dependencies Package.resolved ## Run the tests under the thread sanitizer.
