@@ -8,7 +8,7 @@ struct Pause: AsyncParsableCommand {
         abstract: "Stop delivery until resume. Calls in flight finish first.")
 
     @OptionGroup var daemon: DaemonOptions
-    @Argument(help: "The store; without one, all.")
+    @Argument(help: "The store; without one, all.", completion: .stores)
     var store: String?
 
     func run() async throws {
@@ -22,7 +22,7 @@ struct Resume: AsyncParsableCommand {
         abstract: "Continue after a pause, with everything that was committed meanwhile.")
 
     @OptionGroup var daemon: DaemonOptions
-    @Argument(help: "The store; without one, all.")
+    @Argument(help: "The store; without one, all.", completion: .stores)
     var store: String?
 
     func run() async throws {
