@@ -20,12 +20,14 @@ struct Historyctl: AsyncParsableCommand {
         groupedSubcommands: [
             CommandGroup(
                 name: "Stores (no daemon needed)",
-                subcommands: [Track.self, Untrack.self, Migrate.self, Describe.self, Exec.self, History.self]),
+                subcommands: [
+                    Track.self, Untrack.self, Migrate.self, Describe.self, Exec.self, History.self, Setup.self,
+                ]),
             CommandGroup(
                 name: "Daemon",
                 subcommands: [
                     Status.self, Health.self, Metrics.self, Doctor.self, Top.self, Consumers.self, Hooks.self,
-                    Plugins.self, Setup.self, Reload.self, Pause.self,
+                    Plugins.self, Reload.self, Pause.self,
                     Resume.self, Run.self,
                     Wait.self, Follow.self, Tail.self, Feed.self, Clean.self, Resync.self, DeadLetters.self,
                     LogLevelVerb.self,
@@ -39,7 +41,9 @@ struct Historyctl: AsyncParsableCommand {
         InheritedSignals.reset(endsAtBrokenPipe: true)
         MappedFiles.surviveLoss()
         do {
-            var command = try parseAsRoot()
+            // Threads come with what is asynchronous, and `migrate` blocks signals before there are any.
+            let isCompletion = CommandLine.arguments.dropFirst().first == "---completion"
+            var command = isCompletion ? try await asyncParseAsRoot() : try parseAsRoot()
             if var command = command as? any AsyncParsableCommand {
                 try await command.run()
             } else {

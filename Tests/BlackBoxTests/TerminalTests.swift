@@ -8,9 +8,9 @@ import Testing
 struct TerminalTests {
     /// Runs historyctl on a pseudo-terminal, and the body beside it, which may say `see(text)`, `press(keys)`,
     /// `resize(columns, rows)`, `screen()` and `end()`.
-    private func onTerminal(_ bench: Workbench, _ arguments: String, _ body: String, environment: String = "{}")
-        async throws
-    {
+    private func onTerminal(
+        _ bench: Workbench, _ arguments: String, _ body: String, environment: String = "{}", columns: Int = 100
+    ) async throws {
         let head = """
             import fcntl, os, pty, re, select, signal, struct, subprocess, sys, termios, time
             process, terminal = pty.fork()
@@ -20,7 +20,7 @@ struct TerminalTests {
             written = b''
             def resize(columns, rows):
                 fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack('HHHH', rows, columns, 0, 0))
-            resize(100, 30)
+            resize(\(columns), 30)
             def read(seconds):
                 global written
                 if not select.select([terminal], [], [], seconds)[0]: return False
@@ -195,6 +195,143 @@ struct TerminalTests {
             #expect(top.status == .exited(64) && top.errors.contains("status --watch"), "\(top)")
             // Nor does it put back a terminal that it has not taken.
             #expect(top.output.isEmpty, "\(top)")
+            try await daemon.stop()
+        }
+    }
+
+    private static let reason = (1...30).map { "word\($0)" }.joined(separator: " ")
+
+    @Test("A problem is shown whole, in the row or below the table", arguments: [100, 600])
+    func problems(columns: Int) async throws {
+        try await withWorkbench { bench in
+            try bench.configure(
+                StoreSetup(),
+                plugins: [
+                    PluginSetup(
+                        command: ["/bin/sh", "-c", "echo '\(Self.reason)' >&2; exit 1"], mode: "oneshot",
+                        more: #""retry": {"attempts": 1}"#)
+                ])
+            let daemon = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            try await daemon.logged("event=hookHeld")
+            for command in ["['status']", "['consumers']", "['hooks', 'list']"] {
+                try await onTerminal(
+                    bench, command,
+                    """
+                    end(0)
+                    lines = written.decode().replace('\\r', '').split('\\n')
+                    whole = [line for line in lines if '\(Self.reason.suffix(40))' in line]
+                    assert len(whole) == 1, lines
+                    # Where there is room, it is in the row.
+                    assert whole[0].split(' ')[0].endswith(':') == (\(columns) == 100), whole
+                    """, columns: columns)
+            }
+            try await daemon.stop()
+        }
+    }
+
+    @Test("top acts on the row that is selected, wherever that stands by then")
+    func topSelectsByIdentity() async throws {
+        try await withWorkbench { bench in
+            let names = ["alpha", "bravo", "charlie"]
+            for name in names {
+                try await bench.sql(
+                    "CREATE TABLE person (id INTEGER PRIMARY KEY)", of: bench.path("\(name).sqlite"))
+            }
+            func setup(_ name: String) -> StoreSetup {
+                StoreSetup(
+                    name: name, path: "\(name).sqlite", entities: #"{"person": {}}"#,
+                    authors: StoreSetup.named("App"))
+            }
+            try bench.configure(
+                setup("alpha"), setup("bravo"), setup("charlie"),
+                plugins: [
+                    PluginSetup(
+                        command: ["/bin/false"], mode: "oneshot",
+                        hooks: [#"{"name": "all", "kind": "observer", "store": "charlie"}"#])
+                ])
+            let daemon = try await bench.startDaemon()
+            try await onTerminal(
+                bench, "['top']",
+                """
+                see('charlie'); press('j')
+                def selected(): return [line for line in written.split(b'\\x1b[H')[-1].split(b'\\n') if b'\\x1b[7m' in line]
+                while b'bravo' not in selected()[0]: read(.2)
+                subprocess.run(['sqlite3', '\(bench.path("charlie.sqlite"))', 'INSERT INTO person VALUES (1)'], check=True)
+                # It lags, and goes to the top.
+                order = lambda: [name for line in screen() for name in ('alpha', 'bravo', 'charlie') if line.startswith(name)]
+                until = time.monotonic() + 40
+                while order()[:3] != ['charlie', 'alpha', 'bravo']:
+                    assert time.monotonic() < until, screen()
+                    read(.2)
+                press('p'); see('paused'); press('q'); end()
+                """)
+            let stores = try await bench.report("status")["stores"].list
+            #expect(
+                stores.filter { $0["state"].text == "paused" }.compactMap { $0["name"].text } == ["bravo"])
+            try await daemon.stop()
+        }
+    }
+
+    @Test("top shows stores without consumers, also those that are not open, and scrolls to them")
+    func topScrolls() async throws {
+        try await withWorkbench { bench in
+            let stores = (10..<30).map { #"{"name": "store\#($0)", "path": "store\#($0).sqlite"}"# }
+            try bench.folder.write(
+                "historyd.json", #"{"version": 1, "stores": [\#(stores.joined(separator: ", "))]}"#)
+            let daemon = try await bench.startDaemon()
+            try await onTerminal(
+                bench, "['top']",
+                """
+                resize(100, 12); os.kill(process, signal.SIGWINCH)
+                see('store10'); see('waiting')
+                assert not any(line.startswith('store29') for line in screen())
+                press('j' * 30); see('store29')
+                assert len(screen()) <= 12 and not any(line.startswith('store10') for line in screen()), screen()
+                press('k' * 30)
+                while not any(line.startswith('store10') for line in screen()): read(.2)
+                press('q'); end()
+                """)
+            try await daemon.stop()
+        }
+    }
+
+    @Test("status --watch outlives a restart of the daemon")
+    func watchOutlivesTheDaemon() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(), plugins: [])
+            let first = try await bench.startDaemon()
+            let watch = try bench.startCtl(["status", "--watch"])
+            try await eventually("the status") { watch.output.contains("process \(first.processID)") }
+            try await first.stop()
+            try await eventually("what is the matter") { watch.errors.contains("is not running") }
+            let second = try await bench.startDaemon()
+            try await eventually("the status") { watch.output.contains("process \(second.processID)") }
+            watch.signal(SIGINT)
+            _ = try await watch.end()
+            try await second.stop()
+        }
+    }
+
+    @Test("Shells complete the names that the daemon knows")
+    func completion() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(authors: StoreSetup.mirrored("MainApp")))
+            let daemon = try await bench.startDaemon()
+            for (argument, name) in [
+                (["pause", "--", "positional@0"], "contacts"), (["wait", "--", "--consumer"], "MainApp"),
+                (["resync", "--", "positional@0"], "view"),
+                (["plugins", "restart", "--", "positional@0"], "audit"),
+            ] {
+                // As the script for bash does it: what is to be completed, the word, the place in it, and the words.
+                let words = ["---completion"] + argument + ["1", "0", "historyctl", ""]
+                let found = try bench.startCtl(
+                    words, environment: ["SAP_SHELL": "bash", "SAP_SHELL_VERSION": "5.2"])
+                _ = try await found.end()
+                #expect(
+                    found.output.split(separator: "\n") == [Substring(name)],
+                    "\(words): \(found.output) \(found.errors)")
+            }
             try await daemon.stop()
         }
     }

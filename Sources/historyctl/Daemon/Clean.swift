@@ -9,7 +9,7 @@ struct Clean: AsyncParsableCommand {
         abstract: "Delete history that every consumer has processed.")
 
     @OptionGroup var daemon: DaemonOptions
-    @Argument(help: "The store; without one, all.")
+    @Argument(help: "The store; without one, all.", completion: .stores)
     var store: String?
     @Flag(help: "Only show what would be deleted.")
     var dryRun = false

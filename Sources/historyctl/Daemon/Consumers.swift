@@ -14,7 +14,9 @@ struct Consumers: AsyncParsableCommand {
 
         @OptionGroup var daemon: DaemonOptions
 
-        @Option(help: "Only the consumers of this store, or of those that fit a pattern (\"tenant-*\").")
+        @Option(
+            help: "Only the consumers of this store, or of those that fit a pattern (\"tenant-*\").",
+            completion: .stores)
         var store: String?
 
         func run() async throws {
@@ -37,7 +39,7 @@ struct Consumers: AsyncParsableCommand {
                 """)
 
         @OptionGroup var daemon: DaemonOptions
-        @Argument(help: "The consumer.")
+        @Argument(help: "The consumer.", completion: .consumers)
         var consumer: String
         @Option(
             help:
@@ -47,7 +49,7 @@ struct Consumers: AsyncParsableCommand {
                 return text
             })
         var to: String
-        @Option(help: "The consumer's store, if several have a consumer of that name.")
+        @Option(help: "The consumer's store, if several have a consumer of that name.", completion: .stores)
         var store: String?
         @Flag(help: "Move forward, too: the hooks never receive what lies in between.")
         var skip = false

@@ -13,7 +13,7 @@ struct DeadLetters: AsyncParsableCommand {
             abstract: "Show the calls that were given up. --format json shows them completely.")
 
         @OptionGroup var daemon: DaemonOptions
-        @Option(help: "Only the calls of this store.")
+        @Option(help: "Only the calls of this store.", completion: .stores)
         var store: String?
 
         func run() async throws {
@@ -26,6 +26,7 @@ struct DeadLetters: AsyncParsableCommand {
                             letter.reason,
                         ]
                     }, to: &output)
+                try table.writeCut(to: &output)
             }
         }
     }
@@ -36,7 +37,7 @@ struct DeadLetters: AsyncParsableCommand {
         var id: String?
         @Flag(help: "All dead letters.")
         var all = false
-        @Option(help: "With --all: only those of this store.")
+        @Option(help: "With --all: only those of this store.", completion: .stores)
         var store: String?
 
         func validate() throws {

@@ -14,7 +14,7 @@ struct Doctor: AsyncParsableCommand {
             """)
 
     @OptionGroup var daemon: DaemonOptions
-    @Argument(help: "The store; without one, all.")
+    @Argument(help: "The store; without one, all.", completion: .stores)
     var store: String?
 
     func run() async throws {

@@ -12,11 +12,11 @@ struct Feed: AsyncParsableCommand {
 
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var output: StreamOptions
-    @Argument(help: "The consumer.")
+    @Argument(help: "The consumer.", completion: .consumers)
     var consumer: String
-    @Argument(help: "Its context, of kind feed.")
+    @Argument(help: "Its context, of kind feed.", completion: .contexts)
     var context: String
-    @Option(help: "The consumer's store, if several have a consumer of that name.")
+    @Option(help: "The consumer's store, if several have a consumer of that name.", completion: .stores)
     var store: String?
     @Flag(help: "Acknowledge what was printed.")
     var acknowledge = false

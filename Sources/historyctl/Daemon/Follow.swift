@@ -30,9 +30,9 @@ struct StreamOptions: ParsableArguments {
 }
 
 struct FollowOptions: ParsableArguments {
-    @Option(help: "The store, if there are several.")
+    @Option(help: "The store, if there are several.", completion: .stores)
     var store: String?
-    @Option(help: "Only transactions that are delivered to this consumer.")
+    @Option(help: "Only transactions that are delivered to this consumer.", completion: .consumers)
     var consumer: String?
     @Option(help: ArgumentHelp("Begin after this token's transaction.", valueName: "token"))
     var after: String?

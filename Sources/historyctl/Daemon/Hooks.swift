@@ -18,11 +18,11 @@ struct Hooks: AsyncParsableCommand {
 
         func run() async throws {
             try await daemon.ask(.hooks, HookList.self) { list, output in
-                var table = TextTable([
-                    "KIND", "ORDER", "ID", "NAME", "ENTITY", "OPERATION", "STORE", "CONSUMER", "ORIGIN",
-                    "CALLS",
-                    "FAILURES", "LAST ERROR",
-                ])
+                var table = TextTable(
+                    [
+                        "KIND", "ORDER", "ID", "NAME", "ENTITY", "OPERATION", "STORE", "CONSUMER", "ORIGIN",
+                        "CALLS", "FAILURES", "LAST ERROR",
+                    ], names: [3])
                 try table.write(
                     list.hooks.map { hook in
                         [
@@ -33,6 +33,7 @@ struct Hooks: AsyncParsableCommand {
                             hook.lastError ?? "",
                         ]
                     }, to: &output)
+                try table.writeCut(to: &output)
             }
         }
     }

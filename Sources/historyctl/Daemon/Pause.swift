@@ -12,7 +12,7 @@ struct Pause: AsyncParsableCommand {
             """)
 
     @OptionGroup var daemon: DaemonOptions
-    @Argument(help: "The store; without one, all.")
+    @Argument(help: "The store; without one, all.", completion: .stores)
     var store: String?
     @Option(help: "Only this consumer.")
     var consumer: String?
@@ -31,7 +31,7 @@ struct Resume: AsyncParsableCommand {
         abstract: "Continue after a pause, with everything that was committed meanwhile.")
 
     @OptionGroup var daemon: DaemonOptions
-    @Argument(help: "The store; without one, all.")
+    @Argument(help: "The store; without one, all.", completion: .stores)
     var store: String?
     @Option(help: "Only this consumer.")
     var consumer: String?

@@ -26,6 +26,7 @@ struct ListPlugins: AsyncParsableCommand {
                         plugin.problem ?? "",
                     ]
                 }, to: &output)
+            try table.writeCut(to: &output)
         }
     }
 }
@@ -36,7 +37,7 @@ struct RestartPlugin: AsyncParsableCommand {
         discussion: "Calls in flight finish first. Status 75 if the new process does not run.")
 
     @OptionGroup var daemon: DaemonOptions
-    @Argument(help: "The plugin.") var name: String
+    @Argument(help: "The plugin.", completion: .plugins) var name: String
 
     func run() async throws {
         let restart = try await daemon.ask(.restartPlugin(name), PluginRestart.self) { restart, output in
@@ -57,7 +58,7 @@ struct TestPlugin: AsyncParsableCommand {
             """)
 
     @OptionGroup var daemon: DaemonOptions
-    @Argument(help: "The plugin.") var name: String
+    @Argument(help: "The plugin.", completion: .plugins) var name: String
     @Argument(help: "The hook; without one, the plugin's first.") var hook: String?
     @Option(help: "Make the first call that this transaction makes to the hook.") var token: String?
     @Flag(help: "Only show the call.") var dryRun = false

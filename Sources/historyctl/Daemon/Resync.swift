@@ -7,11 +7,11 @@ struct Resync: AsyncParsableCommand {
         abstract: "Fill a replica, or a context that a plugin keeps, again from its store.")
 
     @OptionGroup var daemon: DaemonOptions
-    @Argument(help: "The name of the context.")
+    @Argument(help: "The name of the context.", completion: .contexts)
     var context: String
-    @Option(help: "Its store, if several stores have such a context.")
+    @Option(help: "Its store, if several stores have such a context.", completion: .stores)
     var store: String?
-    @Option(help: "Its consumer, if several consumers have such a context.")
+    @Option(help: "Its consumer, if several consumers have such a context.", completion: .consumers)
     var consumer: String?
 
     func run() async throws {

@@ -12,7 +12,7 @@ struct Run: AsyncParsableCommand {
             """)
 
     @OptionGroup var daemon: DaemonOptions
-    @Argument(help: "The store; without one, all.")
+    @Argument(help: "The store; without one, all.", completion: .stores)
     var store: String?
 
     func run() async throws {

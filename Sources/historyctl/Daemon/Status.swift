@@ -13,12 +13,22 @@ struct Status: AsyncParsableCommand {
     var watch = false
 
     func run() async throws {
+        if !watch { return try show(try await daemon.client.send(.status)) }
         var last: [UInt8] = []
-        repeat {
-            let bytes = try await daemon.client.send(.status)
+        while true {
+            let bytes: [UInt8]
+            do {
+                bytes = try await daemon.client.send(.status)
+            } catch let error as ControlClient.Unreachable where !last.isEmpty && !error.isForbidden {
+                // It may be started again; to have said so once is enough.
+                if last != Self.gone { Historyctl.complain("\(error)") }
+                last = Self.gone
+                try await Task.sleep(for: .seconds(1))
+                continue
+            }
             if bytes != last {
                 // A terminal shows the last one alone.
-                if watch, StandardOutput.isTerminal {
+                if StandardOutput.isTerminal {
                     print("\u{1B}[H\u{1B}[2J", terminator: "")
                     fflush(nil)
                 }
@@ -26,9 +36,12 @@ struct Status: AsyncParsableCommand {
             }
             last = bytes
             // It is thrown when the program is interrupted.
-            if watch { try await Task.sleep(for: .seconds(1)) }
-        } while watch
+            try await Task.sleep(for: .seconds(1))
+        }
     }
+
+    /// No answer is that.
+    private static let gone = Array("gone".utf8)
 
     private func show(_ bytes: [UInt8]) throws {
         try daemon.show(bytes, DaemonReport.self) { report, output in
@@ -50,11 +63,12 @@ struct Status: AsyncParsableCommand {
             let stores = report.stores.filter(\.isNotable)
             let rows = stores.map { store in
                 [
-                    store.name, store.state.rawValue, store.newest ?? "", String(store.consumers.count),
+                    store.name, store.state.rawValue, store.newest?.tokenNumber ?? "", String(store.consumers.count),
                     String(store.consumers.compactMap(\.deadLetters).reduce(0, +)), store.worst ?? "",
                 ]
             }
             if !rows.isEmpty || report.templates == nil { try table.write(rows, to: &output) }
+            try table.writeCut(to: &output)
             try report.writeTemplates(to: &output)
             for store in stores {
                 guard let count = store.unlistedChanges, count > 0 else { continue }
@@ -103,6 +117,7 @@ extension DaemonReport {
         var table = TextTable(["PLUGIN", "STATE", "FAILURES", "PROBLEM"])
         try table.write(
             failing.map { [$0.name, $0.state.rawValue, String($0.failures), $0.problem ?? ""] }, to: &output)
+        try table.writeCut(to: &output)
     }
 }
 
@@ -122,18 +137,19 @@ extension StoreReport {
 
 extension ConsumerList {
     func write(to output: inout StandardOutput) throws {
-        var table = TextTable([
-            "STORE", "CONSUMER", "STATE", "BEHIND", "CURSOR", "CONTEXTS", "DEAD LETTERS", "PROBLEM",
-        ])
+        var table = TextTable(
+            ["STORE", "CONSUMER", "STATE", "BEHIND", "CURSOR", "CONTEXTS", "DEAD LETTERS", "PROBLEM"],
+            names: [0, 1])
         try table.write(
             consumers.map { consumer in
                 [
                     consumer.store, consumer.consumer, consumer.state.rawValue,
-                    consumer.behind.map { String($0) } ?? "", consumer.cursor ?? "",
+                    consumer.behind.map { String($0) } ?? "", consumer.cursor?.tokenNumber ?? "",
                     consumer.contexts.map(\.name).joined(separator: ", "), String(consumer.deadLetters ?? 0),
                     consumer.problem ?? "",
                 ]
             }, to: &output)
+        try table.writeCut(to: &output)
     }
 }
 
@@ -145,7 +161,8 @@ extension ConsumerList {
                 context.feed.map { feed in
                     [
                         consumer.store, "\(consumer.consumer)/\(context.name)", feed.state.rawValue,
-                        String(feed.behind), feed.cursor, feed.movedAt, feed.processID.map { String($0) } ?? "",
+                        String(feed.behind), feed.cursor.tokenNumber, feed.movedAt,
+                        feed.processID.map { String($0) } ?? "",
                     ]
                 }
             }

@@ -7,7 +7,7 @@ struct Tail: AsyncParsableCommand {
         commandName: "tail",
         abstract: "Print transactions as they are committed, as text to read.",
         discussion: """
-            Prints a line for each change, in colour on a terminal unless NO_COLOR is set. Ends when it is \
+            Prints a line for each change with the time in UTC, in colour on a terminal unless NO_COLOR is set. Ends when it is \
             interrupted, or with an error when the daemon ends. For programs, use historyctl follow.
             """)
 
@@ -37,8 +37,8 @@ struct Tail: AsyncParsableCommand {
         let changes: [Change]
 
         func lines(_ style: TerminalStyle) -> [String] {
-            // 2026-01-07T10:30:00.250Z: the time of the day is what one looks at.
-            let time = String(timestamp.drop { $0 != "T" }.dropFirst().prefix { $0 != "Z" })
+            // 2026-01-07T10:30:00.250Z: the time of the day is what one looks at; Z says that it is UTC's.
+            let time = String(timestamp.drop { $0 != "T" }.dropFirst())
             let origin = [author ?? "-", context].compactMap(\.self).joined(separator: "/").printable
             return changes.map { change in
                 let colour: TerminalStyle.Style =

@@ -12,11 +12,11 @@ struct Wait: AsyncParsableCommand {
             """)
 
     @OptionGroup var daemon: DaemonOptions
-    @Option(help: "The consumer.")
+    @Option(help: "The consumer.", completion: .consumers)
     var consumer: String
     @Option(help: "The transaction's token.")
     var token: String
-    @Option(help: "The consumer's store, if several have a consumer of that name.")
+    @Option(help: "The consumer's store, if several have a consumer of that name.", completion: .stores)
     var store: String?
 
     func run() async throws {

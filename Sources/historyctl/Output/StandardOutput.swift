@@ -15,6 +15,13 @@ struct StandardOutput: ~Copyable {
     /// Whether people read along.
     static var isTerminal: Bool { isatty(STDOUT_FILENO) == 1 }
 
+    /// How wide the terminal's window is; nil without a terminal.
+    static var columns: Int? {
+        guard isTerminal else { return nil }
+        var size = winsize()
+        return ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0 ? Int(size.ws_col) : 80
+    }
+
     mutating func write(_ bytes: some Sequence<UInt8>) throws(StreamError) {
         buffer.append(contentsOf: bytes)
         if buffer.count >= Self.blockSize { try flush() }

@@ -16,6 +16,21 @@ extension StringProtocol {
         return limit > 0 ? cut + "…" : ""
     }
 
+    /// The text in lines that fit.
+    func wrapped(toWidth limit: Int) -> [String] {
+        guard limit > 0, width > limit else { return [String(self)] }
+        var (lines, line, taken) = ([String](), "", 0)
+        for character in self {
+            if taken + character.width > limit {
+                lines.append(line)
+                (line, taken) = ("", 0)
+            }
+            line.append(character)
+            taken += character.width
+        }
+        return lines + [line]
+    }
+
     /// The text with blanks behind it.
     func padded(toWidth width: Int) -> String {
         self + String(repeating: " ", count: Swift.max(0, width - self.width))

@@ -15,10 +15,24 @@ struct TopView {
         case lag, name, store
     }
 
+    /// A store without consumers, a consumer, or a feed of one.
     private struct Row {
-        var consumer: ConsumerReport
+        var store: String
+        /// Nil for a store.
+        var consumer: ConsumerReport?
+        var feed: ContextReport?
         var isPaused: Bool
-        var id: String { "\(consumer.store)/\(consumer.consumer)" }
+        var state: String
+        var problem: String?
+
+        /// The same for as long as it is there, wherever it stands.
+        var id: String {
+            [store, consumer?.consumer, feed?.name].compactMap(\.self).joined(separator: "\u{0}")
+        }
+        var name: String {
+            [consumer?.consumer ?? "", feed?.name].compactMap(\.self).joined(separator: "/")
+        }
+        var lag: Double { feed == nil ? consumer?.lag?.seconds ?? 0 : 0 }
     }
 
     private var report: DaemonReport?
@@ -31,7 +45,8 @@ struct TopView {
     private var takenAt: ContinuousClock.Instant?
     private var problem: String?
     private var order = Order.lag
-    private var selected = 0
+    /// The id of the selected row: rows change their places.
+    private var selected: String?
     private var isInspecting = false
 
     // MARK: Answers
@@ -46,47 +61,76 @@ struct TopView {
                 rates[hook.id] = max(0, Double(hook.calls - (before[hook.id] ?? hook.calls)) / seconds)
             }
         }
+        let isFirst = self.report == nil
         (self.report, self.health, self.hooks, takenAt, problem) = (report, health, hooks, now, nil)
         for consumer in report.stores.flatMap(\.consumers) {
-            let id = "\(consumer.store)/\(consumer.consumer)"
+            let id = "\(consumer.store)\u{0}\(consumer.consumer)"
             lags[id] = Array(((lags[id] ?? []) + [consumer.lag?.seconds ?? 0]).suffix(20))
         }
-        selected = min(selected, max(0, rows.count - 1))
+        if isFirst { selected = rows.first?.id }
     }
 
     mutating func fail(_ problem: String) { self.problem = problem }
 
     private var rows: [Row] {
-        let rows = (report?.stores ?? []).flatMap { store in
-            store.consumers.filter { $0.isNotable || $0.state == .behind }.map {
-                Row(consumer: $0, isPaused: store.state == .paused)
-            }
+        // Of a folder's stores, those that need a look.
+        let stores = (report?.stores ?? []).filter { store in
+            store.isNotable || store.consumers.contains { $0.state == .behind }
         }
+        let rows = stores.flatMap(Self.rows)
         switch order {
-        case .lag:
-            return rows.sorted {
-                ($1.consumer.lag?.seconds ?? 0, $0.id) < ($0.consumer.lag?.seconds ?? 0, $1.id)
-            }
-        case .name: return rows.sorted { ($0.consumer.consumer, $0.id) < ($1.consumer.consumer, $1.id) }
+        // What does not get on is not to hide behind what is slow.
+        case .lag: return rows.sorted { ($1.lag, $0.id) < ($0.lag, $1.id) }
+        case .name: return rows.sorted { ($0.name, $0.id) < ($1.name, $1.id) }
         case .store: return rows.sorted { $0.id < $1.id }
         }
+    }
+
+    private static func rows(of store: StoreReport) -> [Row] {
+        func row(_ consumer: ConsumerReport?, _ feed: ContextReport? = nil, _ state: String, _ problem: String?)
+            -> Row
+        {
+            Row(
+                store: store.name, consumer: consumer, feed: feed, isPaused: store.state == .paused,
+                state: state,
+                problem: problem)
+        }
+        // A store that is not open says why by itself.
+        let own =
+            store.consumers.isEmpty || store.problem != nil
+            ? [row(nil, nil, store.state.rawValue, store.problem)] : []
+        return own
+            + store.consumers.flatMap { consumer in
+                [row(consumer, nil, consumer.state.rawValue, consumer.problem)]
+                    + consumer.contexts.compactMap { context in
+                        context.feed.map { row(consumer, context, $0.state.rawValue, context.problem) }
+                    }
+            }
+    }
+
+    /// If the selected row is gone, none is: the next key is not for another one.
+    private mutating func select(_ step: Int) {
+        let rows = rows
+        guard !rows.isEmpty else { return }
+        let index = rows.firstIndex { $0.id == selected }.map { $0 + step } ?? 0
+        selected = rows[min(max(0, index), rows.count - 1)].id
     }
 
     // MARK: Keys
 
     mutating func press(_ key: Key) -> Action? {
         switch key {
-        case .up, .byte(UInt8(ascii: "k")): selected = max(0, selected - 1)
-        case .down, .byte(UInt8(ascii: "j")): selected = min(max(0, rows.count - 1), selected + 1)
+        case .up, .byte(UInt8(ascii: "k")): select(-1)
+        case .down, .byte(UInt8(ascii: "j")): select(1)
         case .byte(UInt8(ascii: "s")):
             let all = Order.allCases
             order = all[((all.firstIndex(of: order) ?? 0) + 1) % all.count]
         case .byte(UInt8(ascii: "i")), .byte(10), .byte(13): isInspecting.toggle()
         case .byte(UInt8(ascii: "p")):
             let rows = rows
-            guard rows.indices.contains(selected) else { return nil }
-            let row = rows[selected]
-            return row.isPaused ? .resume(store: row.consumer.store) : .pause(store: row.consumer.store)
+            // Only what is seen to be selected.
+            guard let row = rows.first(where: { $0.id == selected }) else { return nil }
+            return row.isPaused ? .resume(store: row.store) : .pause(store: row.store)
         case .byte(UInt8(ascii: "r")): return .runNow
         case .byte(UInt8(ascii: "q")), .byte(3), .byte(4), .byte(27): return .quit
         case .byte, .other: break
@@ -107,7 +151,8 @@ struct TopView {
             let worst = health.reasons.first.map { ": \($0.message)" } ?? ""
             lines.append(("\(health.verdict.rawValue)\(worst)", colour))
             lines.append(("", nil))
-            lines += isInspecting ? inspection() : tables(report, width: columns)
+            let room = max(0, height - 1 - lines.count)
+            lines += isInspecting ? inspection(columns) : tables(room)
         } else if problem == nil {
             lines.append(("…", .dim))
         }
@@ -116,55 +161,84 @@ struct TopView {
             + [style(help.cut(toWidth: columns), .dim)]
     }
 
-    private func tables(_ report: DaemonReport, width: Int) -> [(String, TerminalStyle.Style?)] {
-        var lines: [(String, TerminalStyle.Style?)] = [
-            (Self.columns(["STORE", "CONSUMER", "STATE", "LAG", "BEHIND", "DEAD", ""]), .dim)
-        ]
-        for (index, row) in rows.enumerated() {
-            let consumer = row.consumer
-            let text = Self.columns([
-                consumer.store, consumer.consumer, consumer.state.rawValue,
-                consumer.lag.map { Self.time($0.seconds) } ?? "-",
-                consumer.lag.map { String($0.transactions) } ?? "-", String(consumer.deadLetters ?? 0),
-                Self.graph(lags[row.id] ?? []),
-            ])
-            let colour: TerminalStyle.Style? =
-                index == selected
-                ? .reverse : consumer.state == .held ? .red : consumer.state == .level ? nil : .yellow
-            lines.append((text, colour))
-        }
-        if hooks.isEmpty { return lines }
-        lines.append(("", nil))
-        lines.append((Self.columns(["HOOK", "KIND", "CALLS", "CALLS/S", "FAILED", "LAST ERROR"]), .dim))
-        for hook in hooks {
-            let rate = rates[hook.id].map { "\(($0 * 10).rounded() / 10)" } ?? ""
-            lines.append(
-                (
-                    Self.columns([
+    private typealias Line = (String, TerminalStyle.Style?)
+
+    /// The titles, and as many of the rows and hooks below as there is room for, around the selected row.
+    private func tables(_ room: Int) -> [Line] {
+        let titles: Line = (Self.columns(["STORE", "CONSUMER", "STATE", "LAG", "BEHIND", "DEAD", ""]), .dim)
+        let rows = rows
+        let selection = rows.firstIndex { $0.id == selected } ?? 0
+        let body = rows.map { line($0, isSelected: $0.id == selected) } + hookLines
+        let shown = max(0, room - 1)
+        let start = max(0, min(selection - shown / 2, body.count - shown))
+        return [titles] + body[start..<min(body.count, start + shown)]
+    }
+
+    private func line(_ row: Row, isSelected: Bool) -> Line {
+        let (consumer, feed) = (row.consumer, row.feed?.feed)
+        let lag = feed == nil ? consumer?.lag : nil
+        let text = Self.columns([
+            row.store, row.name, row.state, lag.map { Self.time($0.seconds) } ?? "-",
+            feed.map { String($0.behind) } ?? lag.map { String($0.transactions) } ?? "-",
+            feed == nil ? consumer.map { String($0.deadLetters ?? 0) } ?? "-" : "-",
+            row.problem ?? Self.graph(lags[row.id] ?? []),
+        ])
+        let isWell = ["level", "open", "connected"].contains(row.state)
+        let colour: TerminalStyle.Style? =
+            row.state == "held" || row.state == "waiting" ? .red : isWell ? nil : .yellow
+        return (text, isSelected ? .reverse : colour)
+    }
+
+    private static let hookWidths = [24, 9, 8, 8, 8]
+
+    private var hookLines: [Line] {
+        if hooks.isEmpty { return [] }
+        func text(_ cells: [String]) -> String { Self.columns(cells, Self.hookWidths) }
+        return [("", nil), (text(["HOOK", "KIND", "CALLS", "CALLS/S", "FAILED", "LAST ERROR"]), .dim)]
+            + hooks.map { hook in
+                let rate = rates[hook.id].map { "\(($0 * 10).rounded() / 10)" } ?? ""
+                return (
+                    text([
                         hook.name, hook.kind, String(hook.calls), rate, String(hook.failures),
                         hook.lastError ?? "",
                     ]), nil
-                ))
-        }
-        return lines
+                )
+            }
     }
 
-    private func inspection() -> [(String, TerminalStyle.Style?)] {
+    /// All of the selected row, in full.
+    private func inspection(_ width: Int) -> [Line] {
         let rows = rows
-        guard rows.indices.contains(selected) else { return [] }
-        let consumer = rows[selected].consumer
-        var lines: [(String, TerminalStyle.Style?)] = [
-            ("\(consumer.store)/\(consumer.consumer)", .bold), ("state    \(consumer.state.rawValue)", nil),
-            ("cursor   \(consumer.cursor ?? "")", nil), ("moved    \(consumer.movedAt ?? "")", nil),
-            (
-                "lag      \(consumer.lag.map { "\(Self.time($0.seconds)), \($0.transactions, "transaction")" } ?? "not known")",
-                nil
-            ),
+        guard let row = rows.first(where: { $0.id == selected }) else { return [] }
+        var lines: [Line] = [
+            ([row.store, row.name].filter { !$0.isEmpty }.joined(separator: "/"), .bold),
+            ("state    \(row.state)", nil),
         ]
-        if let problem = consumer.problem { lines.append(("problem  \(problem)", .red)) }
-        for context in consumer.contexts {
-            let state = context.problem ?? context.feed?.state.rawValue ?? "written"
-            lines.append(("\(context.kind)  \(context.name): \(state)", context.problem == nil ? nil : .red))
+        func addProblem(_ title: String, _ problem: String?) {
+            guard let problem else { return }
+            lines += "\(title)  \(problem)".printable.wrapped(toWidth: width).map { ($0, .red) }
+        }
+        if let consumer = row.consumer {
+            lines += [
+                ("cursor   \(row.feed?.feed?.cursor ?? consumer.cursor ?? "")", nil),
+                ("moved    \(row.feed?.feed?.movedAt ?? consumer.movedAt ?? "")", nil),
+            ]
+            if row.feed == nil {
+                let lag = consumer.lag.map { "\(Self.time($0.seconds)), \($0.transactions, "transaction")" }
+                lines.append(("lag      \(lag ?? "not known")", nil))
+            }
+        }
+        addProblem("problem", row.problem)
+        for context in row.feed == nil ? row.consumer?.contexts ?? [] : [] {
+            if context.problem == nil {
+                lines.append(
+                    ("\(context.kind)  \(context.name): \(context.feed?.state.rawValue ?? "written")", nil))
+            } else {
+                addProblem("\(context.kind)  \(context.name):", context.problem)
+            }
+        }
+        for hook in hooks where row.consumer != nil && hook.lastError != nil {
+            addProblem("hook     \(hook.name):", hook.lastError)
         }
         return lines
     }
@@ -173,7 +247,7 @@ struct TopView {
 
     private static let widths = [16, 16, 10, 8, 8, 6]
 
-    private static func columns(_ cells: [String]) -> String {
+    private static func columns(_ cells: [String], _ widths: [Int] = widths) -> String {
         zip(cells, widths + [0]).map { cell, width in
             width > 0 ? cell.printable.cut(toWidth: width).padded(toWidth: width) : cell
         }.joined(separator: " ")
