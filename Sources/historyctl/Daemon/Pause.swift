@@ -14,7 +14,7 @@ struct Pause: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
     @Argument(help: "The store; without one, all.", completion: .stores)
     var store: String?
-    @Option(help: "Only this consumer.")
+    @Option(help: "Only this consumer.", completion: .consumers)
     var consumer: String?
     @Flag(help: "Keep the pause over restarts of the daemon.")
     var keep = false
@@ -33,7 +33,7 @@ struct Resume: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
     @Argument(help: "The store; without one, all.", completion: .stores)
     var store: String?
-    @Option(help: "Only this consumer.")
+    @Option(help: "Only this consumer.", completion: .consumers)
     var consumer: String?
 
     func run() async throws {
