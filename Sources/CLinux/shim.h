@@ -1,5 +1,5 @@
 // What an event loop is made of and what access control lists are kept in; Swift's own module of the C library
-// leaves both out. Random bits, too.
+// leaves both out. Random bits, and types of file systems, too.
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -7,6 +7,7 @@
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 

@@ -4,8 +4,8 @@ import Testing
 extension ServiceTests {
     /// What is printed to be done mends, in one round, and harms nothing.
     @Suite struct RemedyTests {
-        /// - Parameter unit: The daemon, or one of its instances.
-        @Test(arguments: ["historyd", "historyd@blog"]) func theMatrix(unit: String) async throws {
+        /// - Parameter unit: The daemon, one of its instances, or a user's own.
+        @Test(arguments: ["historyd", "historyd@blog", "user"]) func theMatrix(unit: String) async throws {
             let container = try BootedSystemd.current()
             try await container.succeed("rm", "-rf", "/etc/historyd", "/var/lib/historyd", "/srv/contacts")
             try await container.install()
@@ -17,6 +17,7 @@ extension ServiceTests {
             try await container.run("systemctl", "stop", unit)
             try await container.run("rm", "-rf", "/etc/systemd/system/\(unit).service.d", "/etc/historyd/blog")
             try await container.run("systemctl", "reset-failed", unit)
+            try await container.run("userdel", "--remove", "ada")
             try await container.succeed("systemctl", "daemon-reload")
             print(outcome.output)
             #expect(outcome.status == 0, "\(outcome.output)")

@@ -51,6 +51,22 @@ import Testing
         }
     }
 
+    /// What a socket serves is scraped: alerts on what is not cannot fire.
+    @Test func everyMetricsSocketIsScraped() throws {
+        let folder = "\(Package.root)/systemd"
+        let scraped = try String(
+            contentsOfFile: "\(Package.root)/config/monitoring/prometheus.yml", encoding: .utf8)
+        let sockets = try FileManager.default.contentsOfDirectory(atPath: folder).filter {
+            $0.hasSuffix("-metrics.socket")
+        }
+        #expect(sockets.count == 2)
+        for socket in sockets {
+            let unit = try String(contentsOfFile: "\(folder)/\(socket)", encoding: .utf8)
+            let address = try #require(unit.firstMatch(of: /ListenStream=(.*)/)?.1)
+            #expect(scraped.contains("\"\(address)\""), "\(socket)")
+        }
+    }
+
     /// The threshold is in tenths.
     @Test(.enabled(if: Package.isInstalled("systemd-analyze"), "systemd-analyze is not installed"))
     func theSandboxIsTight() async throws {

@@ -25,8 +25,15 @@ extension ControlHandler {
             // Rights and files that are missing are named above, with what mends them.
             if problems.isEmpty { problems = Self.problems(of: store.name, in: verdict) }
             // A store that cannot be read has said so.
-            let note =
-                problems.isEmpty && !isOnlyRead ? await onPool { try? JournalMode.note(on: path) } : nil
+            let notes =
+                problems.isEmpty
+                ? await onPool {
+                    [
+                        isOnlyRead ? nil : try? JournalMode.note(on: path),
+                        isPolled ? nil : FileSystemKind(of: path)?.note,
+                    ].compactMap(\.self)
+                } : []
+            let note = notes.isEmpty ? nil : notes.joined(separator: " ")
             findings += Self.findings(.store, path, problems, note: note)
             folders.insert(PathNames.parent(of: path))
             for replica in store.served.consumers.flatMap(\.contexts) {

@@ -69,7 +69,11 @@ public final class StoreObserver: Sendable {
         if phase.withLock({ $0 == .ended }) {
             throw ObserverError(.ended, "Cannot watch '\(path)': the observer has ended.")
         }
-        let signals = StoreSignals()
+        // Where not everything is reported, the clock helps.
+        let poll = FileSystemKind(of: absolute).map { _ in
+            PollingObserver(of: absolute, every: FileSystemKind.interval)
+        }
+        let signals = StoreSignals(from: poll)
         do throws(ObserverError) {
             let key = try watches.add(absolute, signals)
             signals.onAbandoned { [weak watches] in watches?.remove(key) }
@@ -192,7 +196,7 @@ package final class StoreSignals: Sendable {
 
     deinit { state.withLock { $0.abandoned }?() }
 
-    /// Whether they come by the clock.
+    /// Whether they come by the clock, perhaps beside others.
     var arePolled: Bool { poll != nil }
 
     /// Sets what is called when these signals are let go of.
@@ -218,7 +222,7 @@ package final class StoreSignals: Sendable {
         state.withLock { $0.receiver }?()
     }
 
-    /// Polls, where that makes the signals, until the task is cancelled.
+    /// Polls, where that makes signals, until the task is cancelled.
     func run() async {
         guard let poll else { return }
         await onPool { await poll.run { self.post($0) } }
