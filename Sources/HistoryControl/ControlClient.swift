@@ -39,8 +39,18 @@ package struct ControlClient: Sendable {
     package func send(
         _ command: ControlCommand, body: [UInt8] = [], take: (ArraySlice<UInt8>) async throws -> Void
     ) async throws {
+        try await send(command, body, connected: {}, take)
+    }
+
+    /// - Parameter connected: Is called once there is a connection.
+    private func send(
+        _ command: ControlCommand, _ body: [UInt8], connected: () -> Void,
+        _ take: (ArraySlice<UInt8>) async throws -> Void
+    ) async throws {
         do {
-            try await send(command, body, over: connect(), take)
+            let connection = try await connect()
+            connected()
+            try await send(command, body, over: connection, take)
         } catch is HTTPParserError {
             throw cutOff
         } catch is ChannelError {
@@ -54,18 +64,20 @@ package struct ControlClient: Sendable {
     ///
     /// - Throws: As above; `Unanswered` after the timeout.
     package func send(_ command: ControlCommand, body: [UInt8] = []) async throws -> [UInt8] {
-        if let answer = try await within(timeout, { try await answer(to: command, body) }) { return answer }
+        let isConnected = Locked(false)
+        let answer = try await within(timeout) {
+            var answer: [UInt8] = []
+            try await send(command, body, connected: { isConnected.withLock { $0 = true } }) { answer += $0 }
+            return answer
+        }
+        if let answer { return answer }
+        // As long as there is no connection, it waits for a place.
+        guard isConnected.withLock(\.self) else { throw unreached(EAGAIN) }
         let request = "\(command.method.rawValue) \(command.target) at \"\(socketPath)\""
         throw Unanswered(
             description:
                 "\(program) has not answered \(request) within \(timeout?.text ?? "any time")\(command.method == .get ? "." : "; it may still carry out the request.")"
         )
-    }
-
-    private func answer(to command: ControlCommand, _ body: [UInt8]) async throws -> [UInt8] {
-        var answer: [UInt8] = []
-        try await send(command, body: body) { answer += $0 }
-        return answer
     }
 
     private typealias Connection = NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>
