@@ -35,7 +35,7 @@ struct PipelineLog: PipelineReporter {
         guard logger.logLevel <= .debug || !(event.isRoutine || isRepeated) else { return }
         if isOfFolder, case .storeLost(let error) = event, error.code == .storeMissing { return }
         for message in event.messages(of: store) {
-            if isOfFolder, message.level <= .notice {
+            if isOfFolder, event.isOfComing {
                 logger.log(level: .debug, "\(message.text)", metadata: message.fields)
                 continue
             }
@@ -45,6 +45,16 @@ struct PipelineLog: PipelineReporter {
                 logger.log(
                     level: isRepeated ? .debug : message.level, "\(message.text)", metadata: message.fields)
             }
+        }
+    }
+}
+
+extension PipelineEvent {
+    /// Whether it is said of each store that comes: too much where there are thousands.
+    fileprivate var isOfComing: Bool {
+        switch self {
+        case .storeOpened, .trackingUpdated, .trackingComplete, .consumerStands, .feedBegan, .replicaFilled: true
+        default: false
         }
     }
 }

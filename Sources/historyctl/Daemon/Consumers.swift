@@ -22,7 +22,10 @@ struct Consumers: AsyncParsableCommand {
         func run() async throws {
             try await daemon.ask(.consumers(store: store), ConsumerList.self) { list, output in
                 if store != nil { return try list.write(to: &output) }
-                try ConsumerList(consumers: list.consumers.filter(\.isNotable)).write(to: &output)
+                let notable = list.consumers.filter(\.isNotable)
+                if !notable.isEmpty || list.consumers.isEmpty {
+                    try ConsumerList(consumers: notable).write(to: &output)
+                }
                 try list.writeOmissions(to: &output)
             }
         }
