@@ -53,7 +53,8 @@ extension PipelineEvent {
     /// Whether it is said of each store that comes: too much where there are thousands.
     fileprivate var isOfComing: Bool {
         switch self {
-        case .storeOpened, .trackingUpdated, .trackingComplete, .consumerStands, .feedBegan, .replicaFilled: true
+        case .storeOpened, .trackingUpdated, .trackingComplete, .consumerStands, .feedBegan, .replicaFilled:
+            true
         default: false
         }
     }

@@ -65,6 +65,25 @@ import Testing
         #expect(lines.all == expected)
     }
 
+    /// Of a folder's store, only that it came is left to the folder's line; what was done with it is said.
+    @Test(arguments: samples)
+    func ofAFolderOnlyTheComingIsQuiet(event: PipelineEvent) {
+        let (lines, others) = (LoggedLines(), LoggedLines())
+        var folder = journal(of: "contacts", status(), lines)
+        folder.isOfFolder = true
+        folder.report(event)
+        journal(of: "contacts", status(), others).report(event)
+        let coming = [
+            "storeOpened", "trackingUpdated", "trackingComplete", "consumerStands", "feedBegan",
+            "replicaFilled",
+        ]
+        if coming.contains(EventSamples.name(of: event)) {
+            #expect(lines.all.allSatisfy { $0.level == .debug }, "\(lines.texts)")
+        } else {
+            #expect(lines.texts == others.texts)
+        }
+    }
+
     /// One that says the store says which.
     @Test(arguments: samples)
     func theStoreIsNamed(event: PipelineEvent) {
