@@ -78,6 +78,7 @@ extension ServedStore {
         isMirror = store.isMirror
         recording = store.source
         keep = store.clean.keep
+        rest = store.rest
     }
 }
 
