@@ -387,12 +387,13 @@ struct FolderOfStoresTests {
                 }
             }
             try await rest()
-            let open = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(daemon.processID)/fd")
-                .compactMap {
-                    try? FileManager.default.destinationOfSymbolicLink(
-                        atPath: "/proc/\(daemon.processID)/fd/\($0)")
+            try await eventually("nothing open") {
+                let folder = "/proc/\(daemon.processID)/fd"
+                let open = try FileManager.default.contentsOfDirectory(atPath: folder).compactMap {
+                    try? FileManager.default.destinationOfSymbolicLink(atPath: "\(folder)/\($0)")
                 }
-            #expect(!open.contains { $0.contains("/tenants/") }, "\(open)")
+                return !open.contains { $0.contains("/tenants/") }
+            }
             try await daemon.quiet()
             #expect(try await bench.ctl("health").status == .exited(0))
             // Reports leave it alone, and say where it is.
@@ -412,8 +413,10 @@ struct FolderOfStoresTests {
                     time.sleep(random.choice((0, 0.01, 0.3, 0.45, 0.7)) * random.random() * 1.5)
                 """
             ).succeed()
-            let rows = try await bench.calls(120, of: daemon).flatMap(\.params.contexts).map(\.key)
-            #expect(Set(rows) == Set((0..<120).map { "p\($0)" }) && rows.count == 120)
+            // Commits of one millisecond may be one transaction.
+            func delivered() throws -> [String] { try bench.calls().flatMap(\.params.contexts).map(\.key) }
+            try await eventually("120 rows") { try delivered().count >= 120 }
+            #expect(try Set(delivered()) == Set((0..<120).map { "p\($0)" }) && delivered().count == 120)
             try await rest()
             // What asks for the store itself opens it.
             #expect(try await bench.ctl("run", "tenant-a").status == .exited(0))
@@ -422,7 +425,9 @@ struct FolderOfStoresTests {
                 "ALTER TABLE person ADD COLUMN age; CREATE TABLE other (x)", of: bench.path("tenants/b.sqlite"))
             try await bench.sql(
                 "INSERT INTO person (id, age) VALUES (1000, 1)", of: bench.path("tenants/b.sqlite"))
-            #expect(try await calls(121, bench, daemon).last == "tenant-b p1000")
+            try await eventually("what was committed after a change of the schema") {
+                try delivered().contains("p1000")
+            }
             try await rest()
             try await run(bench, "/bin/mv", bench.path("tenants/b.sqlite"), bench.path("tenants/c.sqlite"))
             try await eventually("the renamed one") {
@@ -431,7 +436,8 @@ struct FolderOfStoresTests {
                 ]
             }
             try await bench.sql("INSERT INTO person (id) VALUES (1001)", of: bench.path("tenants/c.sqlite"))
-            #expect(try await calls(122, bench, daemon).last == "tenant-c p1001")
+            try await eventually("what was committed under another name") { try delivered().contains("p1001") }
+            #expect(try bench.calls().last?.params.store == "tenant-c")
             #expect(daemon.problems(bench) == [])
             try await daemon.stop()
         }

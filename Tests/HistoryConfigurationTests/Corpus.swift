@@ -96,12 +96,12 @@ let configurationCorpus: [CorpusCase] = [
     .good("stores that rest", folder("\"name\": \"{name}\", \"pattern\": \"*\", \"rest\": \"5m\"")),
     .bad(
         "stores that rest for long", folder("\"name\": \"{name}\", \"pattern\": \"*\", \"rest\": 604801"),
-        "2:42: \(in0).rest: expected a duration from 1ms through 7d, found 604801"),
+        "2:43: \(in0).rest: expected a duration from 1ms through 7d, found 604801"),
     .badBeyondSchema(
         "stores with contexts that rest",
         folder(
             "\"name\": \"{name}\", \"pattern\": \"*\", \"rest\": 5, \"authors\": [{\"name\": \"A\", \"contexts\": [{\"name\": \"f\", \"kind\": \"feed\"}]}]"
-        ), "2:42: \(in0).rest: a store with contexts stays open; leave \"rest\" or \"contexts\" out"),
+        ), "2:43: \(in0).rest: a store with contexts stays open; leave \"rest\" or \"contexts\" out"),
     .bad(
         "a pattern without a folder", store("\"pattern\": \"*\""),
         "2:1: \(in0).pattern: only an entry with a \"folder\" has it"),

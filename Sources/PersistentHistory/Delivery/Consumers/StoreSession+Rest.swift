@@ -2,8 +2,18 @@ internal import Glibc
 
 /// A store in which nothing happens need not be open: its connections are closed, and the watch alone stays.
 extension StoreSession {
+    /// A store that was opened and has nothing new rests after this time: of many that are opened at a start, few are
+    /// open together.
+    private static let grace: Duration = .seconds(2)
+
     /// Looks, after a time without a commit, whether the store may rest.
-    func awaitRest() {
+    func beginAwaitingRest() {
+        guard let rest = store.rest else { return }
+        lastCommit = .now - max(.zero, rest - Self.grace)
+        awaitRest()
+    }
+
+    private func awaitRest() {
         guard let rest = store.rest, restTimer == nil, !isEnding, !isSingleRun else { return }
         restTimer = schedule(after: max(.zero, rest - (.now - lastCommit))) { session in
             session.restTimer = nil
@@ -104,7 +114,8 @@ extension StoreRunner {
     private func isLevel(with newest: HistoryToken, on thread: isolated StoreThread) async throws -> Bool {
         var isLevel = false
         try await leased(on: thread) {
-            let reader = try StoreHistory.open(store.path, timeout: .milliseconds(100))
+            // As the session does: what only looks at a store keeps descriptors of it.
+            let reader = try OpenStore.source(of: store)
             defer { try? reader.close() }  // Nothing was written.
             isLevel = try reader.newestToken() == newest
         }

@@ -105,7 +105,7 @@ actor StoreSession {
             wakeAll()
             receive()
             if isMigrating { awaitMigration() }
-            awaitRest()
+            beginAwaitingRest()
             isUp()
         }
         signals.setReceiver(nil)
