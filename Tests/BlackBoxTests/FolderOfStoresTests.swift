@@ -291,6 +291,11 @@ struct FolderOfStoresTests {
             try configure(bench, #", "recursive": true, "keepState": "2s""#)
             try await run(bench, "/bin/mkdir", bench.path("tenants/eu"))
             try await run(bench, "/usr/bin/sqlite3", bench.path("tenants/a.sqlite"), Self.table)
+            let check = try bench.launchDaemon(["--check-config"], name: "check")
+            #expect(try await check.program.end() == .exited(0))
+            #expect(
+                check.program.output.contains("stores 0, folders 1, consumers 0"), "\(check.program.output)")
+            #expect(check.log.contains { $0.contains("has 1 store now") }, "\(check.log)")
             let daemon = try await bench.startDaemon()
             try await served("tenant-a", by: bench)
             try await run(bench, "/usr/bin/sqlite3", bench.path("tenants/eu/a.sqlite"), Self.table)
