@@ -1,5 +1,6 @@
 // What an event loop is made of and what access control lists are kept in; Swift's own module of the C library
 // leaves both out. Random bits, too.
+#include <malloc.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>

@@ -1,3 +1,4 @@
+internal import CLinux
 internal import Glibc
 
 /// A store in which nothing happens need not be open: its connections are closed, and the watch alone stays.
@@ -103,6 +104,7 @@ extension StoreRunner {
         await needed.sleep(for: Self.pause)
         guard !needed.isSignaled, let files = RestingFiles(of: store.path), files.areQuiet else { return }
         guard (try? await isLevel(with: positions.newest, on: thread)) ?? false else { return }
+        FreedMemory.giveBack()
         while !needed.isSignaled, !stop.isSignaled, !signals.ended.isSignaled,
             RestingFiles(of: store.path) == files
         {
@@ -120,5 +122,22 @@ extension StoreRunner {
             isLevel = try reader.newestToken() == newest
         }
         return isLevel
+    }
+}
+
+/// Memory that closed connections have left: of 1,000 stores about 45 MiB.
+private enum FreedMemory {
+    /// How often it is given back to the system at most: that takes some milliseconds.
+    private static let interval: Duration = .seconds(1)
+    private static let last = Locked<ContinuousClock.Instant?>(nil)
+
+    static func giveBack() {
+        assertMayWait()
+        let isDue = last.withLock { last in
+            if let last, .now - last < interval { return false }
+            last = .now
+            return true
+        }
+        if isDue { malloc_trim(0) }
     }
 }
