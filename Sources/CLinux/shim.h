@@ -1,5 +1,6 @@
 // What an event loop is made of and what access control lists are kept in; Swift's own module of the C library
-// leaves both out. Random bits, and types of file systems, too.
+// leaves both out. Random bits, memory that is given back, and types of file systems, too.
+#include <malloc.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>

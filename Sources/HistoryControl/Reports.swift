@@ -72,6 +72,8 @@ package struct StoreReport: Codable, Sendable, Hashable {
         case waiting
         /// Nothing is delivered until `resume`.
         case paused
+        /// Nothing happens in it: it is opened with the next commit.
+        case resting
     }
 
     package var name: String

@@ -8,6 +8,7 @@ package struct TemplateReport: Codable, Sendable, Hashable {
     package var open = 0
     package var waiting = 0
     package var paused = 0
+    package var resting = 0
     /// Stores with a consumer that has not had everything.
     package var lagging = 0
     /// Stores with a problem, or with a consumer that has one.
@@ -32,6 +33,7 @@ package struct TemplateReport: Codable, Sendable, Hashable {
             case .open: open += 1
             case .waiting: waiting += 1
             case .paused: paused += 1
+            case .resting: resting += 1
             }
             if store.consumers.contains(where: { $0.state == .behind }) { lagging += 1 }
             if store.isFailing { failing += 1 }

@@ -80,6 +80,7 @@ extension ServedStore {
         isMirror = store.isMirror
         recording = store.source
         keep = store.clean.keep
+        rest = store.rest
     }
 }
 

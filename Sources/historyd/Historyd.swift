@@ -66,6 +66,22 @@ struct Historyd: ParsableCommand {
         }
     }
 
+    /// Names the files of a folder that would be refused, and counts those that would be served.
+    private static func check(_ template: StoreTemplate, _ loaded: LoadedConfiguration, _ logger: Logger) async
+    {
+        let state = StateFolderPath.path(environment: ProcessInfo.processInfo.environment)
+        let index = loaded.configuration.templates.firstIndex(of: template) ?? 0
+        do {
+            let (stores, refused) = try await onPool { () async throws in
+                try template.check(index, in: loaded.configuration, stateFolder: state)
+            }
+            logger.notice("The folder \"\(template.folder)\" has \(stores, "store") now.")
+            for reason in refused { logger.warning("\(reason)") }
+        } catch {
+            logger.warning("The stores of \"\(template.name)\" would wait. \(error)\(groupNote)")
+        }
+    }
+
     private func serve() async throws {
         let level = LiveLogLevel(.info)
         LogOutput.suitable.bootstrap(level: level)
@@ -101,6 +117,7 @@ struct Historyd: ParsableCommand {
                     logger.warning("Store \"\(store.name)\" would wait. \(problem)\(Self.groupNote)")
                 }
             }
+            for template in loaded.configuration.templates { await Self.check(template, loaded, logger) }
             return
         }
         do {
@@ -145,7 +162,8 @@ extension LoadedConfiguration {
     var summary: String {
         let consumers = configuration.stores.reduce(0) { $0 + $1.consumers.count }
         let hooks = plugins.reduce(0) { $0 + $1.hooks.count }
+        let templates = configuration.templates.isEmpty ? "" : ", folders \(configuration.templates.count)"
         return
-            "stores \(configuration.stores.count), consumers \(consumers), plugins \(plugins.count), hooks \(hooks)"
+            "stores \(configuration.stores.count)\(templates), consumers \(consumers), plugins \(plugins.count), hooks \(hooks)"
     }
 }

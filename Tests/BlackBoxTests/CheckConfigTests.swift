@@ -24,7 +24,7 @@ struct CheckConfigTests {
             what: "unknown key",
             configuration: #"{"version": 1, "stores": [{"name": "a", "path": "a.sqlite", "autors": []}]}"#,
             lines: [
-                #"historyd.json:1:61: stores[0].autors: unknown key; did you mean "authors"? Allowed: name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror, source, folder, pattern, recursive, maximumStores, keepState, metricsPerStore"#
+                #"historyd.json:1:61: stores[0].autors: unknown key; did you mean "authors"? Allowed: name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror, source, folder, pattern, recursive, maximumStores, keepState, rest, metricsPerStore"#
             ]),
         Mistake(
             what: "wrong type, and a name twice",

@@ -291,6 +291,11 @@ struct FolderOfStoresTests {
             try configure(bench, #", "recursive": true, "keepState": "2s""#)
             try await run(bench, "/bin/mkdir", bench.path("tenants/eu"))
             try await run(bench, "/usr/bin/sqlite3", bench.path("tenants/a.sqlite"), Self.table)
+            let check = try bench.launchDaemon(["--check-config"], name: "check")
+            #expect(try await check.program.end() == .exited(0))
+            #expect(
+                check.program.output.contains("stores 0, folders 1, consumers 0"), "\(check.program.output)")
+            #expect(check.log.contains { $0.contains("has 1 store now") }, "\(check.log)")
             let daemon = try await bench.startDaemon()
             try await served("tenant-a", by: bench)
             try await run(bench, "/usr/bin/sqlite3", bench.path("tenants/eu/a.sqlite"), Self.table)
@@ -342,7 +347,7 @@ struct FolderOfStoresTests {
             let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("tenant-{name}") })
             #expect(
                 line.split(separator: " ").map(String.init)
-                    == ["tenant-{name}", "13", "12", "1", "0", "0", "1", "0", "0"])
+                    == ["tenant-{name}", "13", "12", "0", "1", "0", "0", "1", "0", "0"])
             let consumers = try await bench.steer("consumers")
             #expect(!consumers.contains("tenant-t1 ") && consumers.contains("tenant-copy"), "\(consumers)")
             #expect(consumers.contains("12 consumers of tenant-{name} without a problem"))
@@ -365,6 +370,80 @@ struct FolderOfStoresTests {
             try configure(bench, #", "metricsPerStore": true"#)
             try await bench.steer("reload")
             #expect(try await bench.steer("metrics").contains("historyd_store_open{store=\"tenant-t5\"} 1"))
+            try await daemon.stop()
+        }
+    }
+
+    @Test(
+        "A store at rest has nothing open, wakes for nothing, and loses no commit", arguments: Journal.allCases)
+    func resting(_ journal: Journal) async throws {
+        try await withWorkbench { bench in
+            try configure(bench, #", "rest": "300ms""#)
+            for name in ["a", "b"] {
+                try await run(
+                    bench, "/usr/bin/sqlite3", bench.path("tenants/\(name).sqlite"),
+                    "PRAGMA journal_mode = \(journal.rawValue); \(Self.table)")
+            }
+            let daemon = try await bench.startDaemon()
+            func rest() async throws {
+                try await eventually("rest") {
+                    let states = try await bench.report("status")["stores"].list.map { $0["state"].text }
+                    return states == ["resting", "resting"]
+                }
+            }
+            try await rest()
+            try await eventually("nothing open") {
+                let folder = "/proc/\(daemon.processID)/fd"
+                let open = try FileManager.default.contentsOfDirectory(atPath: folder).compactMap {
+                    try? FileManager.default.destinationOfSymbolicLink(atPath: "\(folder)/\($0)")
+                }
+                return !open.contains { $0.contains("/tenants/") }
+            }
+            try await daemon.quiet()
+            #expect(try await bench.ctl("health").status == .exited(0))
+            // Reports leave it alone, and say where it is.
+            let consumers = try await bench.report("consumers", "--store", "tenant-*")["consumers"].list
+            #expect(consumers.map { $0["state"].text } == ["level", "level"])
+            try await rest()
+
+            // Commits just as it comes to rest, and while it rests.
+            try await bench.startPython(
+                """
+                import random, time
+                random.seed(\(Int.random(in: 0..<1_000_000)))
+                for row in range(120):
+                    connection = sqlite3.connect(f"{bench}/tenants/{random.choice('ab')}.sqlite", isolation_level=None, timeout=30)
+                    connection.execute('INSERT INTO person VALUES (?, NULL)', (row,))
+                    if random.random() < 0.5: connection.close()
+                    time.sleep(random.choice((0, 0.01, 0.3, 0.45, 0.7)) * random.random() * 1.5)
+                """
+            ).succeed()
+            // Commits of one millisecond may be one transaction.
+            func delivered() throws -> [String] { try bench.calls().flatMap(\.params.contexts).map(\.key) }
+            try await eventually("120 rows") { try delivered().count >= 120 }
+            #expect(try Set(delivered()) == Set((0..<120).map { "p\($0)" }) && delivered().count == 120)
+            try await rest()
+            // What asks for the store itself opens it.
+            #expect(try await bench.ctl("run", "tenant-a").status == .exited(0))
+            try await rest()
+            try await bench.sql(
+                "ALTER TABLE person ADD COLUMN age; CREATE TABLE other (x)", of: bench.path("tenants/b.sqlite"))
+            try await bench.sql(
+                "INSERT INTO person (id, age) VALUES (1000, 1)", of: bench.path("tenants/b.sqlite"))
+            try await eventually("what was committed after a change of the schema") {
+                try delivered().contains("p1000")
+            }
+            try await rest()
+            try await run(bench, "/bin/mv", bench.path("tenants/b.sqlite"), bench.path("tenants/c.sqlite"))
+            try await eventually("the renamed one") {
+                try await bench.report("status")["stores"].list.map { $0["name"].text } == [
+                    "tenant-a", "tenant-c",
+                ]
+            }
+            try await bench.sql("INSERT INTO person (id) VALUES (1001)", of: bench.path("tenants/c.sqlite"))
+            try await eventually("what was committed under another name") { try delivered().contains("p1001") }
+            #expect(try bench.calls().last?.params.store == "tenant-c")
+            #expect(daemon.problems(bench) == [])
             try await daemon.stop()
         }
     }

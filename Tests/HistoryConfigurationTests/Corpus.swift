@@ -50,7 +50,7 @@ private func top(_ keys: String) -> String {
 
 private let duration = "a duration: seconds, or text such as \"500ms\", \"5s\", \"3m\", \"2h\" or \"7d\""
 private let storeKeys =
-    "Allowed: name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror, source, folder, pattern, recursive, maximumStores, keepState, metricsPerStore"
+    "Allowed: name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror, source, folder, pattern, recursive, maximumStores, keepState, rest, metricsPerStore"
 private let in0 = "stores[0]"
 private let context0 = "stores[0].authors[0].contexts[0]"
 private let long = String(repeating: "é", count: 128)
@@ -93,6 +93,15 @@ let configurationCorpus: [CorpusCase] = [
     .bad(
         "no stores at most", folder("\"name\": \"{name}\", \"pattern\": \"*\", \"maximumStores\": 0"),
         "2:52: \(in0).maximumStores: expected a whole number from 1 through 1000000, found 0"),
+    .good("stores that rest", folder("\"name\": \"{name}\", \"pattern\": \"*\", \"rest\": \"5m\"")),
+    .bad(
+        "stores that rest for long", folder("\"name\": \"{name}\", \"pattern\": \"*\", \"rest\": 604801"),
+        "2:43: \(in0).rest: expected a duration from 1ms through 7d, found 604801"),
+    .badBeyondSchema(
+        "stores with contexts that rest",
+        folder(
+            "\"name\": \"{name}\", \"pattern\": \"*\", \"rest\": 5, \"authors\": [{\"name\": \"A\", \"contexts\": [{\"name\": \"f\", \"kind\": \"feed\"}]}]"
+        ), "2:43: \(in0).rest: a store with contexts stays open; leave \"rest\" or \"contexts\" out"),
     .bad(
         "a pattern without a folder", store("\"pattern\": \"*\""),
         "2:1: \(in0).pattern: only an entry with a \"folder\" has it"),

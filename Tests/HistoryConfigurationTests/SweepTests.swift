@@ -73,7 +73,7 @@ import Testing
         let allowed = [
             "": "$schema, version, stores, plugins, logLevel, logFormat, stopTimeout",
             "stores[0]":
-                "name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror, source, folder, pattern, recursive, maximumStores, keepState, metricsPerStore",
+                "name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror, source, folder, pattern, recursive, maximumStores, keepState, rest, metricsPerStore",
             "stores[0].entities.person": "preserve",
             "stores[0].authors[0]": "name, batch, contexts, startAt, batchWindow",
             "stores[0].authors[0].contexts[0]":

@@ -28,6 +28,8 @@ package struct StoreConfiguration: Sendable, Hashable {
     package var source = Entity.Source.recorded
     /// Whether delivery begins with the daemon, or with `historyctl resume`.
     package var autoStart = true
+    /// After this time without a commit, its connections are closed until the next one; nil leaves them open.
+    package var rest: Duration?
     /// The name of the template whose store it is; nil for an entry of its own.
     package var template: String?
 

@@ -3,7 +3,7 @@ import PersistentHistory
 /// What an entry of `stores` has that names a folder, and the rules for its texts.
 struct TemplateFields {
     static let keys = [
-        "folder", "pattern", "recursive", "maximumStores", "keepState", "metricsPerStore",
+        "folder", "pattern", "recursive", "maximumStores", "keepState", "rest", "metricsPerStore",
     ]
 
     private let folder: String?
@@ -11,6 +11,7 @@ struct TemplateFields {
     private let isRecursive: Bool
     private let maximumStores: Int
     private let keepState: Duration?
+    private let rest: (time: Duration, node: DocumentNode)?
     private let hasMetricsPerStore: Bool
 
     /// For an entry without a folder.
@@ -34,6 +35,7 @@ struct TemplateFields {
             fields["maximumStores"]?.integer(in: 1...StoreTemplate.largestMaximum)
             ?? StoreTemplate.defaultMaximum
         keepState = fields["keepState"]?.duration()
+        rest = fields["rest"].flatMap { node in node.duration(upTo: .longestDelay).map { ($0, node) } }
         hasMetricsPerStore = fields["metricsPerStore"]?.bool() ?? false
         fields.refuse("path", "an entry with a \"folder\" has no path: each file in the folder is a store")
         fields.refuse("poll", "a folder is watched by inotify, and so are its stores")
@@ -44,7 +46,12 @@ struct TemplateFields {
     }
 
     func template(of store: StoreConfiguration) -> StoreTemplate? {
+        if let rest, !store.authors.allSatisfy(\.contexts.isEmpty) {
+            rest.node.report("a store with contexts stays open; leave \"rest\" or \"contexts\" out")
+        }
         guard let folder, let pattern else { return nil }
+        var store = store
+        store.rest = rest?.time
         return StoreTemplate(
             folder: folder.withoutLastSlashes, pattern: pattern, isRecursive: isRecursive,
             maximumStores: maximumStores, keepState: keepState, hasMetricsPerStore: hasMetricsPerStore,

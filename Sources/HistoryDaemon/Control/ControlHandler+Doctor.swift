@@ -126,6 +126,8 @@ extension ControlHandler {
     private func clockProblem(_ store: RunningStore) async -> String? {
         let positions: StoreControl.Positions
         let backlog: Backlog?
+        // It was looked at while it was open.
+        if store.control.isResting { return nil }
         do {
             positions = try await store.control.positions()
             let before = positions.newest.number - 1

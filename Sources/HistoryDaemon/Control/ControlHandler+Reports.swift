@@ -67,6 +67,7 @@ extension ControlHandler {
         var isOpen = true
         do {
             positions = try standing.get()
+            if !isPaused, store.control.isResting { report.state = .resting }
             // It is still served by what does not end, because a disk hangs.
             report.problem = dependencies.status.problem(of: store.name)
         } catch let error as HistoryError where error.code == .storeNotOpen {

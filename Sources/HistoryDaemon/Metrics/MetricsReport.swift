@@ -73,7 +73,10 @@ extension MetricsReport {
         text.write(
             "historyd_template_stores", "Stores of the folder, by state, as historyctl status reports it.",
             templates.flatMap { template in
-                [("open", template.open), ("waiting", template.waiting), ("paused", template.paused)].map {
+                [
+                    ("open", template.open), ("waiting", template.waiting), ("paused", template.paused),
+                    ("resting", template.resting),
+                ].map {
                     ([("template", template.name), ("state", $0)], Double($1))
                 }
             })

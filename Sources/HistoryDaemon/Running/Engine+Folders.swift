@@ -1,4 +1,4 @@
-import HistoryConfiguration
+package import HistoryConfiguration
 import Logging
 import PersistentHistory
 
@@ -163,6 +163,33 @@ extension Engine {
                 }
             ) { first, _ in first }
         }
+    }
+}
+
+extension StoreTemplate {
+    /// How many stores there are in the folder now, and which files are refused, with the reason.
+    ///
+    /// - Throws: `ObserverError` where the folder cannot be read.
+    package func check(_ index: Int, in configuration: DaemonConfiguration, stateFolder: String) throws -> (
+        stores: Int, refused: [String]
+    ) {
+        var roster = StoreRoster(configuration)
+        var refused: [String] = []
+        for event in try FolderWatcher.list(rules(excluding: stateFolder)) {
+            switch event {
+            case .appeared(let path):
+                refused += roster.appear(.init(template: index, path: path)).refused.map {
+                    "\"\($0.path.printable)\" is no store: \($0.why.text)"
+                }
+            case .refused(let path, let why):
+                refused.append("\"\(folder)/\(path.printable)\" is no store: \(why.text)")
+            case .crowded(true):
+                refused.append(
+                    "The folder \"\(folder)\" has more than \(maximumStores) files, \"maximumStores\".")
+            default: break
+            }
+        }
+        return (roster.stores.count, refused)
     }
 }
 

@@ -97,14 +97,16 @@ extension DaemonReport {
         guard let templates, !templates.isEmpty else { return }
         if stores.contains(where: \.isNotable) { try output.writeLine("") }
         var table = TextTable([
-            "TEMPLATE", "STORES", "OPEN", "WAITING", "PAUSED", "LAGGING", "FAILING", "DEAD LETTERS", "REFUSED",
+            "TEMPLATE", "STORES", "OPEN", "RESTING", "WAITING", "PAUSED", "LAGGING", "FAILING", "DEAD LETTERS",
+            "REFUSED",
             "PROBLEM",
         ])
         try table.write(
             templates.map { template in
                 [template.name]
                     + [
-                        template.stores, template.open, template.waiting, template.paused, template.lagging,
+                        template.stores, template.open, template.resting, template.waiting, template.paused,
+                        template.lagging,
                         template.failing, template.deadLetters, template.refused,
                     ].map { String($0) } + [template.problem ?? ""]
             }, to: &output)

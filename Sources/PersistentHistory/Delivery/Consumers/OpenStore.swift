@@ -115,7 +115,7 @@ struct OpenStore: Sendable {
         probe = try WriterProbes.shared.take(store.path)
     }
 
-    private static func source(of store: ServedStore) throws -> any HistorySource {
+    static func source(of store: ServedStore) throws -> any HistorySource {
         switch store.recording {
         case .recorded: try HistoryReader(path: store.path, timeout: timeout, partSize: store.partSize)
         case .coreData: try CoreDataReader(path: store.path, timeout: timeout, partSize: store.partSize)

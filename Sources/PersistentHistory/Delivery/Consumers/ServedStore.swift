@@ -15,6 +15,9 @@ package struct ServedStore: Sendable {
     /// The consumers that other processes with the same state serve: their cursors are kept, and the
     /// cleaning waits for them, too.
     package var consumersElsewhere: Set<String> = []
+    /// After this time without a commit, its connections are closed until the next one; nil leaves them open. Only for a
+    /// store without contexts and feeds.
+    package var rest: Duration?
     /// Whether this process may have other connections to the store.
     package var isUsedInProcess = false
     /// Whether it is a mirror: it is recorded at its source, and nothing of that is changed here.

@@ -20,7 +20,10 @@ extension StoreControl {
     }
 
     package func positions(within limit: Duration = StoreSession.answerTimeout) async throws -> Positions {
-        try await ask(within: limit) { [clients = seats.clients] in try $0.positions(clients) }
+        if let restingPositions { return restingPositions }
+        return try await ask(within: limit, awakening: false) { [clients = seats.clients] in
+            try $0.positions(clients)
+        }
     }
 
     /// Looks for what is new, without waiting for a sign, and has what failed tried again.
@@ -66,7 +69,7 @@ extension StoreControl {
 
     /// How many changes by unlisted authors are kept for ever; nil where they are delivered or cleaned.
     package func unlistedChanges() async throws -> Int? {
-        try await withSession { session in
+        try await withSession(awakening: false) { session in
             let (store, unlisted) = (session.store, session.opened.unlisted)
             guard !store.rule.deliversUnlisted, !store.rule.cleansUnlisted, session.source.recorder != nil
             else {

@@ -21,10 +21,23 @@ package final class StoreControl: Sendable {
         var unused: OneShotEvent?
         var nextFollower = 0
         var followers: [Int: WakeUpSignal] = [:]
+        var rest: Rest?
         var stopTimeout: Duration = .seconds(1)
     }
 
     package init() {}
+
+    /// A store whose connections are closed while nothing happens.
+    private struct Rest {
+        /// As they were, and are until something is committed.
+        let positions: Positions
+        /// Somebody asks for the store.
+        let needed = OneShotEvent()
+        /// It is open again, or cannot be opened.
+        let ended = OneShotEvent()
+        /// It is to be opened.
+        var isOver = false
+    }
 
     /// How long a stop waits for the calls in flight.
     package var stopTimeout: Duration {
@@ -52,19 +65,58 @@ package final class StoreControl: Sendable {
     }
 
     /// The id of the open store; nil while it is not open.
-    package var storeID: StoreID? { state.withLock { $0.session }?.opened.storeID }
+    package var storeID: StoreID? {
+        let (session, rest) = state.withLock { ($0.session, $0.rest) }
+        return session?.opened.storeID ?? rest?.positions.newest.store
+    }
 
     /// The id of the store as it was open last.
     package var lastStoreID: StoreID? { state.withLock { $0.lastStoreID } }
 
     /// It could not be opened.
-    func openingFailed() { state.withLock { $0.failingSince = $0.failingSince ?? .now } }
+    func openingFailed() {
+        state.withLock { state in
+            state.failingSince = state.failingSince ?? .now
+            return state.rest.take()
+        }?.ended.signal()
+    }
+
+    // MARK: Rest
+
+    /// Whether its connections are closed because nothing happens.
+    package var isResting: Bool { restingPositions != nil }
+
+    /// As they are while it rests; nil while it does not.
+    var restingPositions: Positions? { state.withLock { $0.rest.flatMap { $0.isOver ? nil : $0.positions } } }
+
+    /// Whether nobody uses the open store, or follows it.
+    var isUnused: Bool { state.withLock { $0.users == 0 && $0.followers.isEmpty } && seats.clients.isEmpty }
+
+    func beginRest(_ positions: Positions) { state.withLock { $0.rest = Rest(positions: positions) } }
+
+    /// Signaled when somebody asks for the store that rests; nil if it does not.
+    var needed: OneShotEvent? { state.withLock { $0.rest?.needed } }
+
+    /// It is to be opened.
+    func endRest() { state.withLock { $0.rest?.isOver = true } }
+
+    /// How long somebody waits for a store that rests.
+    private static let awakening: Duration = .seconds(10)
+
+    /// Has a store opened that rests.
+    private func awaken() async {
+        guard let rest = state.withLock({ $0.rest }) else { return }
+        rest.needed.signal()
+        await wait(atMost: Self.awakening) { await rest.ended.wait() }
+    }
 
     func opened(_ session: StoreSession) {
-        state.withLock { state in
+        let rest = state.withLock { state in
             (state.session, state.failingSince) = (session, nil)
             state.lastStoreID = session.opened.storeID
+            return state.rest.take()
         }
+        rest?.ended.signal()
         progress.opened(session.opened.state.connection)
         notifyFollowers()
         seats.notify()
@@ -94,8 +146,10 @@ package final class StoreControl: Sendable {
 
     /// Does something with the open store.
     ///
+    /// - Parameter awakening: Whether it is opened for that where it rests.
     /// - Throws: `HistoryError` with `.storeNotOpen`, and what the body throws.
-    func withSession<T>(_ body: (StoreSession) async throws -> T) async throws -> T {
+    func withSession<T>(awakening: Bool = true, _ body: (StoreSession) async throws -> T) async throws -> T {
+        if awakening { await awaken() }
         let session = try enter()
         defer { leave() }
         return try await body(session)
@@ -103,16 +157,16 @@ package final class StoreControl: Sendable {
 
     /// Asks something of the open store, on its thread.
     func ask<T: Sendable>(
-        within limit: Duration = StoreSession.actionTimeout,
+        within limit: Duration = StoreSession.actionTimeout, awakening: Bool = true,
         _ body: @escaping @Sendable (isolated StoreSession) throws -> T
     ) async throws -> T {
-        try await withSession { try await $0.ask(within: limit, body) }
+        try await withSession(awakening: awakening) { try await $0.ask(within: limit, body) }
     }
 
     /// Whether a consumer of the open store is anything but caught up; or its thread does not answer.
     package func isAtWork() async -> Bool {
         do {
-            return try await ask(within: StoreSession.answerTimeout) { $0.isAtWork }
+            return try await ask(within: StoreSession.answerTimeout, awakening: false) { $0.isAtWork }
         } catch let error as HistoryError {
             return error.code != .storeNotOpen
         } catch {

@@ -1,12 +1,12 @@
 /// Serves one store: waits until it exists, detects its commits, and lets each consumer work
 /// off what is new. When the store is replaced or lost, everything is closed and started again.
 package struct StoreRunner: Sendable {
-    private let store: ServedStore
+    let store: ServedStore
     private let hooks: HookRegistry
     private let stateFolder: String
     private let reporter: any PipelineReporter
-    private var stop: OneShotEvent
-    private let control: StoreControl
+    private(set) var stop: OneShotEvent
+    let control: StoreControl
 
     package init(
         _ store: ServedStore, hooks: HookRegistry, stateFolder: String, reporter: any PipelineReporter,
@@ -52,22 +52,25 @@ package struct StoreRunner: Sendable {
         while !stop.isSignaled, !Task.isCancelled {
             var wasOpen = false
             do {
-                let descriptors = try DescriptorBudget.shared.take(store.descriptors, for: store.path)
-                defer { withExtendedLifetime(descriptors) {} }
-                try await leased(on: thread) {
-                    let opened = try await open(on: thread)
-                    let openedAt = ContinuousClock.now
-                    wasOpen = true
-                    do {
-                        try await session(opened, on: thread) {
-                            try await $0.run(watching: signals, isUp: isUp)
+                do {
+                    let descriptors = try DescriptorBudget.shared.take(store.descriptors, for: store.path)
+                    defer { withExtendedLifetime(descriptors) {} }
+                    try await leased(on: thread) {
+                        let opened = try await open(on: thread)
+                        let openedAt = ContinuousClock.now
+                        wasOpen = true
+                        do {
+                            try await session(opened, on: thread) {
+                                try await $0.run(watching: signals, isUp: isUp)
+                            }
+                            trouble = Trouble()
+                        } catch {
+                            if .now - openedAt > Trouble.longestDelay { trouble = Trouble() }
+                            throw error
                         }
-                        trouble = Trouble()
-                    } catch {
-                        if .now - openedAt > Trouble.longestDelay { trouble = Trouble() }
-                        throw error
                     }
                 }
+                try await rest(signals, on: thread)
             } catch let error as HistoryError where error.isOfAnotherServer && store.isUsedInProcess {
                 // A program that is started twice, or beside a daemon with another state, fails at once; a daemon waits
                 // until the tracker has ended. It is reported as well: the task that the program runs it in may swallow its
@@ -132,7 +135,7 @@ package struct StoreRunner: Sendable {
     }
 
     /// Runs a body while neither another state nor another path of this process serves the store.
-    private func leased(on thread: isolated StoreThread, _ body: () async throws -> Void) async throws {
+    func leased(on thread: isolated StoreThread, _ body: () async throws -> Void) async throws {
         if store.isUsedInProcess { return try await probed(on: thread, body) }
         try await ServedFiles.shared.serving(store.path) { try await probed(on: thread, body) }
     }

@@ -109,6 +109,7 @@ extension StoreSession {
     /// Wakes the consumers that it may concern, and moves the others past it.
     func wakeConsumers(for look: HistoryLook) throws {
         let (state, store) = (opened.state, opened.store)
+        lastCommit = .now
         opened.reporter.report(.remoteChange(newest: HistoryToken(store: opened.storeID, number: look.end)))
         let checkpoint = Checkpoint(
             position: look.end, fingerprint: look.fingerprint, movedAt: store.clock.wall(),

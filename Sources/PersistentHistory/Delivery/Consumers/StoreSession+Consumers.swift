@@ -21,6 +21,7 @@ extension StoreSession {
     func caughtUp(_ author: String, _ brought: Bool) {
         guard let runner = runners[author] else { return }
         if brought {
+            lastCommit = .now
             // What came while the consumer did not look counts as one, too.
             do { try opened.cleaning.countNotification(through: runner.cursor) } catch { end(error) }
         }

@@ -33,6 +33,9 @@ actor StoreSession {
 
     var phase = Phase.settled
     var lookTimer: StoreTimer?
+    var restTimer: StoreTimer?
+    /// When something was seen last.
+    var lastCommit = ContinuousClock.now
     var signals: StoreSignals?
     /// Runs while a migration has the triggers of the store taken out.
     var migrationTimer: StoreTimer?
@@ -102,6 +105,7 @@ actor StoreSession {
             wakeAll()
             receive()
             if isMigrating { awaitMigration() }
+            beginAwaitingRest()
             isUp()
         }
         signals.setReceiver(nil)
@@ -145,6 +149,7 @@ actor StoreSession {
             graceTimer?.cancel()
             cleaningTimer?.cancel()
             lookTimer?.cancel()
+            restTimer?.cancel()
             migrationTimer?.cancel()
             errands.end()
             opened.state.cursors.hasUnsaved.end()
