@@ -349,6 +349,10 @@ deb: build ## Build Debian packages in .build/deb: historyd, historyd-nats, libh
 	@# A stale list costs microseconds, and no package.
 	for program in historyd historyd-nats; do config/link/make-order --check .build/release $$program || true; done
 	python3 config/packaging/make-deb .build/release '$(VERSION)' .build/deb
+
+.PHONY: container
+container: ## Build an image of the daemon with podman or docker: IMAGE=.
+	$(firstword $(shell command -v podman docker)) build -t '$(or $(IMAGE),historyd)' -f config/packaging/Containerfile .
 	@! command -v lintian >/dev/null || lintian --allow-root --fail-on error .build/deb/*.deb
 
 uninstall: ## Stop it, remove what `install` put there, but for configuration and state, and name stores with triggers.

@@ -126,7 +126,7 @@ static int isUncommitted(Connection *c) {
 /* NULL if it fails: sqlite3_errcode() says why. */
 static sqlite3_stmt *prepare(Connection *c, const char *format, const char *schema) {
     sqlite3_stmt *statement = NULL;
-    char *sql = sqlite3_mprintf(format, schema, schema, schema);
+    char *sql = sqlite3_mprintf(format, schema, schema, schema, schema);
     if (sql == NULL) return NULL;
     sqlite3_prepare_v2(c->db, sql, -1, &statement, NULL);
     sqlite3_free(sql);
@@ -414,7 +414,8 @@ static int look(Connection *c, const char *schema, int isOpen, Seen *result) {
         c,
         "SELECT (SELECT value FROM \"%w\".historyd_store WHERE key = 'id'),"
         " max(ifnull((SELECT max(id) FROM \"%w\".historyd_change), 0),"
-        " ifnull((SELECT value FROM \"%w\".historyd_store WHERE key = 'floor'), 0))", schema);
+        " ifnull((SELECT value FROM \"%w\".historyd_store WHERE key = 'floor'), 0)),"
+        " (SELECT value FROM \"%w\".historyd_store WHERE key = 'floor')", schema);
     if (store == NULL) {
         rc = sqlite3_errcode(c->db);
         return rc == SQLITE_ERROR ? SQLITE_NOTFOUND : rc; /* there are no such tables */
@@ -423,8 +424,15 @@ static int look(Connection *c, const char *schema, int isOpen, Seen *result) {
         && sqlite3_column_bytes(store, 0) < (int)sizeof result->store) {
         Seen *seen = seenOf(c, (const char *)sqlite3_column_text(store, 0));
         rc = verify(c, schema, seen, sqlite3_column_int64(store, 1));
-        if (rc == SQLITE_OK) rc = findLastChange(c, schema, seen, isOpen);
-        *result = *seen;
+        if (rc == SQLITE_OK) {
+            sqlite3_int64 from = seen->lookedUpTo, floor = sqlite3_column_int64(store, 2);
+            rc = findLastChange(c, schema, seen, isOpen);
+            *result = *seen;
+            /* What it has committed since may have been cleaned: everybody has had everything up to the floor. */
+            if (rc == SQLITE_OK && result->serial + (isOpen ? 1 : 0) < c->serial && floor > from
+                && floor > result->answered)
+                result->answered = floor;
+        }
     }
     if (sqlite3_finalize(store) != SQLITE_OK) return sqlite3_errcode(c->db);
     return rc == SQLITE_OK && result->answered == 0 ? SQLITE_NOTFOUND : rc;

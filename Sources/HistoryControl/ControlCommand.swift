@@ -8,6 +8,11 @@ package enum ControlCommand: Sendable, Hashable {
     case metrics
     case doctor(store: String?)
     case consumers(store: String?)
+    /// - to: A token, `oldest`, `newest`, or a date.
+    /// - skip: Whether it may go forward.
+    /// - dryRun: Whether it is only said what that would be.
+    case moveConsumer(
+        String, to: String, store: String? = nil, skip: Bool = false, dryRun: Bool = false)
     case hooks
     /// The manifest is the request's body.
     ///
@@ -23,8 +28,10 @@ package enum ControlCommand: Sendable, Hashable {
     /// - dryRun: Whether the call is only shown.
     case testPlugin(String, hook: String? = nil, token: String? = nil, dryRun: Bool = false)
     case reload
-    case pause(store: String?)
-    case resume(store: String?)
+    /// - consumer: The only one that is meant.
+    /// - keep: Whether it stays paused over a restart.
+    case pause(store: String?, consumer: String? = nil, keep: Bool = false)
+    case resume(store: String?, consumer: String? = nil)
     /// The timeout is a duration as in the configuration; nil is a minute.
     case run(store: String?, timeout: String? = nil)
     /// The timeout is a duration as in the configuration; nil waits as long as it takes.

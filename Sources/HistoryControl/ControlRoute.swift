@@ -24,6 +24,11 @@ struct ControlRoute: Sendable {
         .init(.get, "metrics") { _ in .metrics },
         .init(.get, "doctor") { .doctor(store: $0.take("store")) },
         .init(.get, "consumers") { .consumers(store: $0.take("store")) },
+        .init(.post, "consumers/move") {
+            .moveConsumer(
+                try $0.need("consumer"), to: try $0.need("to"), store: $0.take("store"),
+                skip: try $0.flag("skip"), dryRun: try $0.flag("dryRun"))
+        },
         .init(.get, "hooks") { _ in .hooks },
         .init(.post, "hooks") {
             .addHooks(before: try $0.uuid("before"), persist: try $0.flag("persist"), file: $0.take("file"))
@@ -37,8 +42,10 @@ struct ControlRoute: Sendable {
                 dryRun: try $0.flag("dryRun"))
         },
         .init(.post, "reload") { _ in .reload },
-        .init(.post, "pause") { .pause(store: $0.take("store")) },
-        .init(.post, "resume") { .resume(store: $0.take("store")) },
+        .init(.post, "pause") {
+            .pause(store: $0.take("store"), consumer: $0.take("consumer"), keep: try $0.flag("keep"))
+        },
+        .init(.post, "resume") { .resume(store: $0.take("store"), consumer: $0.take("consumer")) },
         .init(.post, "run") { .run(store: $0.take("store"), timeout: $0.take("timeout")) },
         .init(.get, "wait") {
             .wait(
@@ -89,6 +96,14 @@ extension ControlCommand {
             case .metrics: (.get, "metrics", [])
             case .doctor(let store): (.get, "doctor", [("store", store)])
             case .consumers(let store): (.get, "consumers", [("store", store)])
+            case .moveConsumer(let consumer, let to, let store, let skip, let dryRun):
+                (
+                    .post, "consumers/move",
+                    [
+                        ("store", store), ("consumer", consumer), ("to", to), ("skip", skip.query),
+                        ("dryRun", dryRun.query),
+                    ]
+                )
             case .hooks: (.get, "hooks", [])
             case .addHooks(let before, let persist, let file):
                 (.post, "hooks", [("before", before?.uuidString), ("persist", persist.query), ("file", file)])
@@ -101,8 +116,10 @@ extension ControlCommand {
                     [("plugin", name), ("hook", hook), ("token", token), ("dryRun", dryRun.query)]
                 )
             case .reload: (.post, "reload", [])
-            case .pause(let store): (.post, "pause", [("store", store)])
-            case .resume(let store): (.post, "resume", [("store", store)])
+            case .pause(let store, let consumer, let keep):
+                (.post, "pause", [("store", store), ("consumer", consumer), ("keep", keep.query)])
+            case .resume(let store, let consumer):
+                (.post, "resume", [("store", store), ("consumer", consumer)])
             case .run(let store, let timeout): (.post, "run", [("store", store), ("timeout", timeout)])
             case .wait(let consumer, let token, let store, let timeout):
                 (

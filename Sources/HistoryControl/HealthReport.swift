@@ -35,6 +35,10 @@ package struct HealthReport: Codable, Sendable, Hashable {
         /// The system refuses the threads that stores need.
         case threadsLacking
         case storeNotOpen
+        /// A folder whose files are stores cannot be watched.
+        case folderNotWatched
+        /// A folder has more files than `maximumStores`: the others are not served.
+        case folderCrowded
         /// A store waits for a lock or for a disk.
         case storeStuck
         /// The state of a store cannot be written: its consumers wait.
@@ -73,7 +77,8 @@ package struct HealthReport: Codable, Sendable, Hashable {
         /// How bad it is.
         package var verdict: Verdict {
             switch self {
-            case .notAnswering, .threadsLacking, .storeNotOpen, .storeStuck, .stateNotWritable, .notTracked,
+            case .notAnswering, .threadsLacking, .storeNotOpen, .folderNotWatched, .folderCrowded, .storeStuck,
+                .stateNotWritable, .notTracked,
                 .hookHeld,
                 .consumerStuck,
                 .replicaNotWritable,

@@ -26,13 +26,19 @@ package struct ReloadReport: Codable, Sendable, Hashable {
     }
 }
 
-/// Stores that were paused or resumed.
+/// Stores, or consumers, that were paused or resumed.
 package struct PauseReport: Codable, Sendable, Hashable {
     package var stores: [Store]
 
     package struct Store: Codable, Sendable, Hashable {
         package var name: String
+        /// The only one that was; not there where the store was.
+        package var consumer: String?
         package var paused: Bool
+        /// Whether the pause outlives the daemon; not there where there is none.
+        package var kept: Bool?
+        /// Consumers that stay paused where their store goes on; not there where none does.
+        package var pausedConsumers: [String]?
 
         package init(name: String, paused: Bool) {
             self.name = name

@@ -15,6 +15,8 @@ package struct DaemonReport: Codable, Sendable, Hashable {
     /// Those with a process that is kept; new members may come.
     package var plugins: [PluginReport]?
     package var stores: [StoreReport]
+    /// Folders whose files are stores; not there where there are none.
+    package var templates: [TemplateReport]?
 
     package init(
         version: String, processID: Int32, startedAt: String, summary: String, configuration: String,
@@ -74,6 +76,8 @@ package struct StoreReport: Codable, Sendable, Hashable {
 
     package var name: String
     package var path: String
+    /// The name of the entry, if that has a folder.
+    package var template: String?
     package var state: State
     /// Why it waits.
     package var problem: String?
@@ -119,6 +123,8 @@ package struct ConsumerReport: Codable, Sendable, Hashable {
         case level
         /// There is more for it, and it is at work.
         case behind
+        /// There is more for it, and its batch window is not over.
+        case gathering
         /// Something failed, and is tried again.
         case retrying
         /// A hook failed for the last time: it waits for that hook, which is tried again.
@@ -130,6 +136,8 @@ package struct ConsumerReport: Codable, Sendable, Hashable {
 
     package var store: String
     package var consumer: String
+    /// The name of the store's entry, if that has a folder.
+    package var template: String?
     package var state: State
     /// The last transaction that it is done with.
     package var cursor: String?
@@ -144,6 +152,10 @@ package struct ConsumerReport: Codable, Sendable, Hashable {
     package var problem: String?
     /// Calls that were given up, and wait to be retried or dropped.
     package var deadLetters: Int?
+    /// Up to where its hooks are called again, because it was moved back; not there otherwise.
+    package var replayThrough: String?
+    /// When its batch window ends, while it gathers commits.
+    package var windowEndsAt: String?
     package var contexts: [ContextReport] = []
 
     package init(store: String, consumer: String, state: State) {

@@ -10,7 +10,10 @@ struct Assembly: Sendable {
     let hooks: [Hook]
     let stores: [ServedStore]
 
-    init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration], logger: Logger) {
+    /// - Throws: `ObserverError` where a folder of stores cannot be read.
+    init(
+        _ loaded: LoadedConfiguration, persisted: [PluginConfiguration], stateFolder: String, logger: Logger
+    ) throws {
         let catalog = HookCatalog(loaded, persisted: persisted)
         let plugins = Dictionary(
             catalog.needed.map { ($0.name, RunningPlugin($0, PluginMaking($0), logger: logger)) }
@@ -18,7 +21,14 @@ struct Assembly: Sendable {
         coprocesses = catalog.needed.compactMap { plugins[$0.name]?.coprocess }
         hooks = catalog.hooks(calling: plugins)
         let endpoints = Locked(plugins.mapValues(\.endpoint))
-        stores = loaded.configuration.stores.map { ServedStore($0, plugins: endpoints) }
+        var roster = StoreRoster(loaded.configuration)
+        for (index, template) in loaded.configuration.templates.enumerated() {
+            for case .appeared(let path) in try FolderWatcher.list(template.rules(excluding: stateFolder)) {
+                _ = roster.appear(.init(template: index, path: path))
+            }
+        }
+        let configurations = loaded.configuration.stores + roster.stores.sorted { $0.name < $1.name }
+        stores = configurations.map { ServedStore($0, plugins: endpoints) }
     }
 }
 
@@ -31,6 +41,8 @@ extension ServedStore {
             includingMirroring: store.includingMirroring)
         let consumers = store.consumers.map { author in
             var consumer = Consumer(store: store.name, author: author.name, rule: rule)
+            consumer.startAt = author.startAt
+            consumer.batchWindow = author.batchWindow
             for context in author.contexts {
                 let entities = context.entities.map { Set(names: $0) }
                 switch context.kind {

@@ -45,6 +45,7 @@ package struct Daemon: Sendable {
         let (stop, reload) = (try SignalLine([SIGTERM, SIGINT]), try SignalLine([SIGHUP]))
         logger.report(.starting, "historyd \(HistoryVersion.current) starts, state \"\(folder.path)\".")
         level.level = loaded.configuration.logLevel
+        LogLine.format = loaded.configuration.logFormat
         var known = RuntimeStatus()
         known.counters = CounterKeeper.load(from: folder.path, logger: logger)
         let status = LiveStatus(known, notifier: notifier)
@@ -53,6 +54,7 @@ package struct Daemon: Sendable {
             Engine.Dependencies(
                 stateFolder: folder.path, logger: logger, level: level, notifier: notifier, status: status,
                 deliveries: DeliveryLog(logger: logger)))
+        try engine.keptPauses.load(logger)
         await engine.begin()
         let catalog = await engine.catalog
         logger.info(
@@ -67,7 +69,7 @@ package struct Daemon: Sendable {
         _ engine: Engine, _ control: ControlListener, _ metrics: [Int32], _ stop: SignalLine,
         _ reload: SignalLine
     ) async throws {
-        let jobs = SerialJobs()
+        let jobs = engine.jobs
         let handler = ControlHandler(engine: engine, jobs: jobs, startedAt: .now)
         let listening = OneShotEvent()
         let watchdog = WatchdogService(
@@ -96,6 +98,12 @@ package struct Daemon: Sendable {
             BackgroundService {
                 // What is refused is reported with all errors, and the old configuration stays in force.
                 while try await reload.next() != nil { _ = try? await handler.reload() }
+            },
+            BackgroundService {
+                while true {
+                    try await Task.sleep(for: await engine.stateInterval, clock: .loop)
+                    try await jobs.perform { await engine.removeUnusedStates() }
+                }
             },
             readiness(engine, listening),
         ]
@@ -168,7 +176,10 @@ package struct Daemon: Sendable {
     /// - Throws: `HistoryError` if a store cannot be opened or read, after the others are done.
     package func runOnce() async throws -> Bool {
         level.level = loaded.configuration.logLevel
-        let assembly = Assembly(loaded, persisted: persisted, logger: logger)
+        LogLine.format = loaded.configuration.logFormat
+        let assembly = try await onPool { () async throws in
+            try Assembly(loaded, persisted: persisted, stateFolder: folder.path, logger: logger)
+        }
         let status = LiveStatus(
             RuntimeStatus(stores: assembly.stores.count, hooks: assembly.hooks.count), notifier: notifier)
         let registry = HookRegistry(assembly.hooks)

@@ -7,6 +7,8 @@ struct PipelineLog: PipelineReporter {
     let logger: Logger
     let status: LiveStatus
     let deliveries: DeliveryLog
+    /// Whether it is one of a folder's: that it comes and goes is said of all together.
+    var isOfFolder = false
     /// Called when a hook is held: a single run (`--once`) then gives up.
     var onHold: @Sendable () -> Void = {}
 
@@ -31,7 +33,12 @@ struct PipelineLog: PipelineReporter {
     /// What is repeated is for those who look for it, and no reason for an alert.
     private func log(_ event: PipelineEvent, isRepeated: Bool = false) {
         guard logger.logLevel <= .debug || !(event.isRoutine || isRepeated) else { return }
+        if isOfFolder, case .storeLost(let error) = event, error.code == .storeMissing { return }
         for message in event.messages(of: store) {
+            if isOfFolder, message.level <= .notice {
+                logger.log(level: .debug, "\(message.text)", metadata: message.fields)
+                continue
+            }
             if let code = message.code, !isRepeated {
                 logger.report(code, "\(message.text)", metadata: message.fields)
             } else {

@@ -26,11 +26,23 @@ struct UnusedStates {
     /// - Parameters:
     ///   - served: The ids of stores that are open.
     ///   - waiting: The paths of stores that are not: whose state is theirs is known by the path alone.
-    static func expired(_ states: [State], served: Set<String>, waiting: Set<String>, now: Int) -> [State] {
+    ///   - age: For how long the state of a store is kept, by its path; nil is for ever.
+    static func expired(
+        _ states: [State], served: Set<String>, waiting: Set<String>, now: Int,
+        age: (String) -> Duration? = { _ in Self.age }
+    ) -> [State] {
         states.filter { state in
-            !served.contains(state.id) && now - state.changedAt > Int(age.components.seconds)
+            let age = state.store.map(age) ?? Self.age
+            return !served.contains(state.id)
+                && age.map { now - state.changedAt > Int($0.components.seconds) } ?? false
                 && !(state.store.map { waiting.contains($0) } ?? false)
         }
+    }
+
+    /// The state of a store that is gone now is kept from now on.
+    static func note(_ store: String, in folder: String) {
+        // Without one, there is no state either.
+        utimensat(AT_FDCWD, "\(folder)/\(store).store", nil, 0)
     }
 
     /// Finds the states in a folder.
@@ -59,9 +71,17 @@ struct UnusedStates {
     ///
     /// - Throws: What the file system says.
     fileprivate static func remove(
-        in folder: String, served: Set<String>, waiting: Set<String>, _ logger: Logger
+        in folder: String, served: Set<String>, waiting: Set<String>, templates: [StoreTemplate],
+        _ logger: Logger
     ) throws {
-        for state in expired(try find(in: folder), served: served, waiting: waiting, now: time(nil)) {
+        /// While its disk is not mounted, the stores of a folder are not gone.
+        let missing = Set(templates.map(\.folder).filter { access($0, F_OK) != 0 })
+        let states = try find(in: folder)
+        let old = expired(states, served: served, waiting: waiting, now: time(nil)) { path in
+            guard let template = templates.first(where: { $0.includes(path) }) else { return age }
+            return missing.contains(template.folder) ? nil : template.keepState ?? age
+        }
+        for state in old {
             for file in state.files { unlink("\(folder)/\(file)") }
             let days = (time(nil) - state.changedAt) / 86_400
             let path = state.store.map { " at \"\($0)\"" } ?? ""
@@ -87,6 +107,12 @@ extension Engine {
     /// How long a start or a reload waits for the disk of unused states. It goes on without them.
     private static let removalTimeout: Duration = .seconds(1)
 
+    /// How often states are looked for that are kept for a shorter time than others.
+    var stateInterval: Duration {
+        let shortest = loaded.configuration.templates.compactMap(\.keepState).min() ?? UnusedStates.age
+        return min(max(shortest / 4, .seconds(1)), .seconds(6 * 3600))
+    }
+
     /// Removes the states that no store has used for a long time, and reports each.
     func removeUnusedStates() async {
         let (folder, logger) = (dependencies.stateFolder, dependencies.logger)
@@ -99,10 +125,12 @@ extension Engine {
                 waiting.insert(store.configuration.path)
             }
         }
+        let templates = loaded.configuration.templates
         do {
             // What hangs is found by the next reload, and not waited for by more and more threads.
             let isDone: ()? = try await unusedStates.perform(within: Self.removalTimeout) { [served, waiting] in
-                try UnusedStates.remove(in: folder, served: served, waiting: waiting, logger)
+                try UnusedStates.remove(
+                    in: folder, served: served, waiting: waiting, templates: templates, logger)
             }
             if isDone == nil {
                 logger.notice("The disk of the state folder \"\(folder)\" does not answer: unused states stay.")

@@ -74,6 +74,8 @@ package enum PublishDecision: Hashable, Sendable {
             switch loss {
             case .expired:
                 self = .startOver(epoch: epoch, reason: "the history behind the stream's end was deleted")
+            case .gap:
+                self = .startOver(epoch: epoch, reason: "changes are missing in the store's history")
             case .schemaUnknown: self = .startOver(epoch: epoch, reason: "the schema has changed")
             default:
                 self =

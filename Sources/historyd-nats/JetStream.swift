@@ -32,10 +32,14 @@ struct JetStream {
     private typealias Members = [BinaryText: JSONValue]
 
     /// - Throws: `NATSError`, `JetStreamError`.
-    private func ask(_ subject: String, _ body: (inout JSONBytes) -> Void = { _ in }) throws -> Members {
+    private func ask(
+        _ subject: String, within timeout: Duration = .seconds(5),
+        _ body: (inout JSONBytes) -> Void = { _ in }
+    ) throws -> Members {
         var json = JSONBytes()
         json.object(body)
-        return try Self.answer(connection.request("\(prefix).\(subject)", json.bytes.array), to: subject)
+        let answer = try connection.request("\(prefix).\(subject)", json.bytes.array, timeout: timeout)
+        return try Self.answer(answer, to: subject)
     }
 
     static func answer(_ bytes: [UInt8], to subject: String) throws -> [BinaryText: JSONValue] {
@@ -136,6 +140,9 @@ struct JetStream {
         var header: GroupHeader? { try? content.get() }
     }
 
+    /// An answer contains the whole message, and a link of 16 kB/s carries a part of a snapshot in six seconds.
+    private static let messageTimeout: Duration = .seconds(20)
+
     /// The message with a sequence; nil if there is none.
     func message(_ sequence: UInt64, of stream: String) throws -> Stored? {
         try message(of: stream) { $0.member("seq", Int64(sequence)) }
@@ -152,7 +159,8 @@ struct JetStream {
 
     private func message(of stream: String, _ wanted: (inout JSONBytes) -> Void) throws -> Stored? {
         do {
-            let message = try ask("STREAM.MSG.GET.\(stream)", wanted)["message"]?.object
+            let message = try ask("STREAM.MSG.GET.\(stream)", within: Self.messageTimeout, wanted)["message"]?
+                .object
             guard let sequence = message?["seq"]?.number?.integer.flatMap({ UInt64(exactly: $0) }) else {
                 throw lacking("seq", "STREAM.MSG.GET.\(stream)")
             }

@@ -234,6 +234,10 @@ final class PublishSession {
         case .lost(.schemaUnknown):
             _ = try jump("the schema has changed", epoch: epoch)
             return 0
+        case .lost(.gap):
+            // What the missing changes did is in the rows.
+            _ = try jump("changes are missing in the store's history", epoch: epoch)
+            return 0
         case .lost(let loss): throw SessionOver(description: "the store is \(loss)")
         case .group(let group):
             if group.body.count > GroupLimit.published {

@@ -24,7 +24,7 @@ struct CheckConfigTests {
             what: "unknown key",
             configuration: #"{"version": 1, "stores": [{"name": "a", "path": "a.sqlite", "autors": []}]}"#,
             lines: [
-                #"historyd.json:1:61: stores[0].autors: unknown key; did you mean "authors"? Allowed: name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror, source"#
+                #"historyd.json:1:61: stores[0].autors: unknown key; did you mean "authors"? Allowed: name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror, source, folder, pattern, recursive, maximumStores, keepState, metricsPerStore"#
             ]),
         Mistake(
             what: "wrong type, and a name twice",
@@ -47,7 +47,7 @@ struct CheckConfigTests {
             what: "missing key",
             configuration: #"{"version": 1, "stores": [{"name": "a"}]}"#,
             lines: [
-                #"historyd.json:1:27: stores[0].path: missing, expected a path"#
+                #"historyd.json:1:27: stores[0].path: missing, expected a path, or a "folder" of stores"#
             ]),
         Mistake(
             what: "missing manifest",

@@ -123,6 +123,34 @@ struct CtlExtensionTests {
         #expect(tokens == [1, 3, 8])
     }
 
+    /// A daemon may have delivered and cleaned a transaction before its program asks.
+    @Test func theTokenOfWhatWasCleanedMeanwhileIsThatOfTheFloor() async throws {
+        let store = try await CtlStore(Self.schema)
+        let output = try await store.succeed(
+            python: """
+                c = loaded("A")
+                other = loaded("B")
+                def say():
+                    found = c.execute("SELECT history_token()").fetchone()[0]
+                    print(found.rsplit(":")[1] if found else found)
+                def clean(number):
+                    other.execute("DELETE FROM historyd_change WHERE id < ?", (number,))
+                    other.execute("UPDATE historyd_change SET origin = 0, kind = 3, object = NULL, detail = NULL WHERE id = ?", (number,))
+                    other.execute("UPDATE historyd_store SET value = ? WHERE key = 'floor'", (number,))
+                other.execute("INSERT INTO t VALUES (1, 1)")
+                clean(1); say()
+                c.execute("INSERT INTO t VALUES (2, 2)"); other.execute("INSERT INTO t VALUES (3, 3)")
+                clean(3); say()
+                c.execute("INSERT INTO t VALUES (4, 4)"); say()
+                other.execute("INSERT INTO t VALUES (5, 5)")
+                clean(5); say()
+                c.execute("BEGIN"); c.execute("INSERT INTO t VALUES (6, 6)"); say()
+                c.execute("COMMIT"); clean(6); say()
+                c.execute("INSERT INTO t VALUES (7, 7)"); say()
+                """)
+        #expect(output == "None\n3\n4\n4\n4\n6\n7\n")
+    }
+
     /// With `trusted_schema` off, triggers may call only functions that are known to be harmless.
     @Test func recordingWorksWithAnUntrustedSchema() async throws {
         let store = try await CtlStore(Self.schema)

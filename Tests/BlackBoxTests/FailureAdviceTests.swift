@@ -61,16 +61,18 @@ struct FailureAdviceTests {
                 "INSERT INTO person (id) VALUES (1)", "INSERT INTO person (id) VALUES (2)", as: "Widget")
             if onFailure == "skip" {
                 try await daemon.logged("event=deadLetterKept")
-                try await eventually("the next call") { attempts(bench) == ["1", "2"] }
+                // A coprocess has read it ahead, and gets it again.
+                try await eventually("the next call") { attempts(bench).last == "2" }
+                #expect(attempts(bench).count { $0 == "1" } == 1)
                 let letter = try await bench.report("dead-letters", "list")["deadLetters"][0]
                 #expect(letter["attempts"].int == 1)
                 #expect(letter["reason"].text?.hasSuffix(": not this one.") == true, "\(letter)")
             } else {
                 try await daemon.logged("event=hookHeld")
-                #expect(attempts(bench) == ["1"])
+                #expect(attempts(bench).count { $0 == "1" } == 1)
                 try FileManager.default.removeItem(atPath: bench.path("refuses"))
                 try await bench.steer("run")
-                #expect(attempts(bench) == ["1", "1", "2"])
+                #expect(attempts(bench).count { $0 == "1" } == 2 && attempts(bench).last == "2")
             }
             try await daemon.stop()
         }
@@ -127,7 +129,8 @@ struct FailureAdviceTests {
             try await bench.write(
                 "INSERT INTO person (id) VALUES (1)", "INSERT INTO person (id) VALUES (2)", as: "Widget")
             try await daemon.logged("event=hookFailed")
-            #expect(attempts(bench) == ["1", "2"])
+            // A coprocess has read the second ahead, and gets it again.
+            #expect(Set(attempts(bench)) == ["1", "2"] && attempts(bench).count { $0 == "1" } == 1)
             let failure = try #require(daemon.log.last { $0.contains("event=hookFailed") })
             #expect(failure.contains("It is night.") && failure.contains("7200"), "\(failure)")
             let letter = try await bench.report("dead-letters", "list")["deadLetters"][0]

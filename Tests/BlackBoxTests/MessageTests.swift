@@ -39,6 +39,9 @@ struct MessageTests {
         "pipelineStuck": "SystemdTests/ProbeTests.swift",
         "linesDropped": "HistoryDaemonTests/JournalWriterTests.swift",
         "loopStalled": "BlackBoxTests/Support/LoopStalls.swift",
+        "fileRefused": "BlackBoxTests/FolderOfStoresTests.swift",
+        "folderCrowded": "BlackBoxTests/FolderOfStoresTests.swift",
+        "folderUnwatched": "BlackBoxTests/FolderOfStoresTests.swift",
         "watchFailed": "BlackBoxTests/WatchTroubleTests.swift",
         "wouldLockOut": "BlackBoxTests/SharedStoreTests.swift",
     ].merging(
@@ -279,6 +282,16 @@ struct MessageTests {
                 "UPDATE historyd_change SET origin = 'x' || char(9) || 1 || char(9) || 1 || char(9) || 'Widget' WHERE id = 3"
             )
             try await daemon.logged("event=consumerBlocksCleanup")
+            try await daemon.stop()
+            return daemon.log
+        },
+        Case("a consumer is moved", "consumerMoved") { bench in
+            try bench.configure(StoreSetup())
+            let daemon = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
+            try await bench.calls(1, of: daemon)
+            try await bench.steer("run")
+            try await bench.steer("consumers", "move", "MainApp", "--to", "oldest")
             try await daemon.stop()
             return daemon.log
         },

@@ -152,6 +152,10 @@ struct MetricsTests {
                 """#
             try bench.configure(
                 StoreSetup(authors: authors), plugins: [PluginSetup(), bench.contextPlugin()])
+            try bench.folder.write(
+                "conf.d/tenants.json",
+                #"{"version": 1, "stores": [{"name": "tenant-{name}", "folder": "../tenants", "pattern": "*"}]}"#
+            )
             let daemon = try await bench.startDaemon()
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
             try await bench.calls(1, of: daemon)
@@ -161,7 +165,7 @@ struct MetricsTests {
             let text = try await bench.steer("metrics")
             var printed: Set<String> = []
             for line in text.matches(
-                of: #/# TYPE (\S+) (\S+)\n# HELP \S+ (.*)\n(\w+)(?:\{(.*?)\})? /#)
+                of: #/# TYPE (\S+) (\S+)\n# HELP \S+ (.*)\n(\w+)(?:\{(.*)\})? /#)
             {
                 let (_, name, type, help, _, labels) = line.output
                 let names = (labels ?? "").matches(of: #/(\w+)="/#).map(\.output.1).filter { $0 != "le" }

@@ -50,12 +50,66 @@ private func top(_ keys: String) -> String {
 
 private let duration = "a duration: seconds, or text such as \"500ms\", \"5s\", \"3m\", \"2h\" or \"7d\""
 private let storeKeys =
-    "Allowed: name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror, source"
+    "Allowed: name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror, source, folder, pattern, recursive, maximumStores, keepState, metricsPerStore"
 private let in0 = "stores[0]"
 private let context0 = "stores[0].authors[0].contexts[0]"
 private let long = String(repeating: "é", count: 128)
 
+/// A configuration with an entry for a folder that has these keys too.
+private func folder(_ keys: String) -> String {
+    "{\"version\": 1, \"stores\": [{\"folder\": \"/srv/tenants\",\n\(keys)\n}]}"
+}
+
 let configurationCorpus: [CorpusCase] = [
+    .good("a folder of stores", folder("\"name\": \"tenant-{name}\", \"pattern\": \"*.sqlite\"")),
+    .good(
+        "every key of a folder",
+        folder(
+            """
+            "name": "{path}", "pattern": "?*.db", "recursive": true, "maximumStores": 20000, "keepState": "30d", "metricsPerStore": true,\
+            "entities": "*", "authors": [{"name": "A", "contexts": [\
+            {"name": "r", "kind": "replica", "path": "/srv/views/{name}.sqlite", "group": "g-{name}"}]}]
+            """)),
+    .bad(
+        "a folder without a pattern", folder("\"name\": \"{name}\""),
+        "1:27: \(in0).pattern: missing, expected a pattern of file names such as \"*.sqlite\""),
+    .bad(
+        "a folder and a path", folder("\"name\": \"{name}\", \"pattern\": \"*\", \"path\": \"/s\""),
+        "2:35: \(in0).path: an entry with a \"folder\" has no path: each file in the folder is a store"),
+    .bad(
+        "a folder that is polled", folder("\"name\": \"{name}\", \"pattern\": \"*\", \"poll\": 5"),
+        "2:35: \(in0).poll: a folder is watched by inotify, and so are its stores"),
+    .bad(
+        "a folder with one name", folder("\"name\": \"tenants\", \"pattern\": \"*\""),
+        "2:9: \(in0).name: expected {name} or {path} in it, because each store needs its own; found \"tenants\""
+    ),
+    .badBeyondSchema(
+        "an unknown placeholder", folder("\"name\": \"{name}-{id}\", \"pattern\": \"*\""),
+        "2:9: \(in0).name: unknown placeholder \"{id}\". Allowed: {name}, {path}"),
+    .bad(
+        "a pattern with folders", folder("\"name\": \"{name}\", \"pattern\": \"a/*\""),
+        "2:30: \(in0).pattern: expected a pattern of file names such as \"*.sqlite\", found \"a/*\"; \"recursive\" includes folders below"
+    ),
+    .bad(
+        "no stores at most", folder("\"name\": \"{name}\", \"pattern\": \"*\", \"maximumStores\": 0"),
+        "2:52: \(in0).maximumStores: expected a whole number from 1 through 1000000, found 0"),
+    .bad(
+        "a pattern without a folder", store("\"pattern\": \"*\""),
+        "2:1: \(in0).pattern: only an entry with a \"folder\" has it"),
+    .badBeyondSchema(
+        "one replica for all",
+        folder(
+            "\"name\": \"{name}\", \"pattern\": \"*\", \"authors\": [{\"name\": \"A\", \"contexts\": [{\"name\": \"r\", \"kind\": \"replica\", \"path\": \"/r\"}]}]"
+        ),
+        "2:115: \(in0).authors[0].contexts[0].path: expected {name} or {path} in it, because each store needs its own; found \"/r\""
+    ),
+    .badBeyondSchema(
+        "replicas that are stores",
+        folder(
+            "\"name\": \"{name}\", \"pattern\": \"*.db\", \"authors\": [{\"name\": \"A\", \"contexts\": [{\"name\": \"r\", \"kind\": \"replica\", \"path\": \"/srv/tenants/{name}.view.db\"}]}]"
+        ),
+        "2:118: \(in0).authors[0].contexts[0].path: the replica would be a store of this entry: it is in the folder, and its name fits the pattern. Put it elsewhere"
+    ),
     .good("smallest", "{\"version\": 1.0, \"stores\": [{\"name\": \"s\", \"path\": \"s.db\"}]}"),
     .good("stop timeout", top("\"stopTimeout\": \"90s\"")),
     .good("stop timeout in seconds", top("\"stopTimeout\": 0.5")),
@@ -63,6 +117,26 @@ let configurationCorpus: [CorpusCase] = [
     .good(
         "authors of every kind",
         store("\"authors\": [{\"name\": \"ü 😀\"}, {\"name\": \"B\", \"batch\": true, \"contexts\": []}]")),
+    .good("a consumer that begins with what comes", author("\"startAt\": \"newest\"")),
+    .good("a consumer that begins with the oldest", author("\"startAt\": \"oldest\", \"batch\": false")),
+    .bad(
+        "nowhere to begin", author("\"startAt\": \"latest\""),
+        "2:12: stores[0].authors[0].startAt: expected \"oldest\" or \"newest\", found \"latest\""),
+    .bad(
+        "a number to begin at", author("\"startAt\": 5"),
+        "2:12: stores[0].authors[0].startAt: expected \"oldest\" or \"newest\", found 5"),
+    .bad(
+        "a batch author begins nowhere", author("\"batch\": true, \"startAt\": \"newest\""),
+        "2:16: stores[0].authors[0].startAt: a batch author only writes and has no position"),
+    .good("commits are gathered", author("\"batchWindow\": \"500ms\"")),
+    .good("the longest window", author("\"batchWindow\": 3600")),
+    .good("no window", author("\"batchWindow\": 0")),
+    .badBeyondSchema(
+        "too long a window", author("\"batchWindow\": \"61m\""),
+        "2:16: stores[0].authors[0].batchWindow: expected a duration from 0 through 1h, found \"61m\""),
+    .bad(
+        "a batch author has no window", author("\"batch\": true, \"batchWindow\": 1"),
+        "2:16: stores[0].authors[0].batchWindow: a batch author only writes and has no passes"),
     .good(
         "every key of a store",
         store(
@@ -161,11 +235,11 @@ let configurationCorpus: [CorpusCase] = [
         "2:12: stores: expected a list of stores, found an object"),
     .bad(
         "unknown key", top("\"pluigns\": []"),
-        "2:1: pluigns: unknown key; did you mean \"plugins\"? Allowed: $schema, version, stores, plugins, logLevel, stopTimeout"
+        "2:1: pluigns: unknown key; did you mean \"plugins\"? Allowed: $schema, version, stores, plugins, logLevel, logFormat, stopTimeout"
     ),
     .bad(
         "unknown key like no other", top("\"colour \\n\": 1"),
-        "2:1: [\"colour \\u{a}\"]: unknown key. Allowed: $schema, version, stores, plugins, logLevel, stopTimeout"
+        "2:1: [\"colour \\u{a}\"]: unknown key. Allowed: $schema, version, stores, plugins, logLevel, logFormat, stopTimeout"
     ),
     .bad("schema no text", top("\"$schema\": 1"), "2:12: $schema: expected a string, found 1"),
     .bad(
@@ -208,7 +282,8 @@ let configurationCorpus: [CorpusCase] = [
     ),
     .bad(
         "store without anything", "{\"version\": 1, \"stores\": [\n{}]}",
-        "2:1: stores[0].name: missing, expected a name", "2:1: stores[0].path: missing, expected a path"),
+        "2:1: stores[0].name: missing, expected a name",
+        "2:1: stores[0].path: missing, expected a path, or a \"folder\" of stores"),
     .bad(
         "store no object", "{\"version\": 1, \"stores\": [\n1]}", "2:1: stores[0]: expected an object, found 1"),
     .bad(
@@ -363,7 +438,7 @@ let configurationCorpus: [CorpusCase] = [
         "2:16: \(in0).authors[0].contexts: a batch author only writes and has no contexts"),
     .bad(
         "unknown key of an author", author("\"context\": []"),
-        "2:1: \(in0).authors[0].context: unknown key; did you mean \"contexts\"? Allowed: name, batch, contexts"
+        "2:1: \(in0).authors[0].context: unknown key; did you mean \"contexts\"? Allowed: name, batch, contexts, startAt, batchWindow"
     ),
     .bad(
         "context empty", contexts("{}"), "2:1: \(context0).name: missing, expected a name",

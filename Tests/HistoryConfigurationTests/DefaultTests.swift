@@ -58,7 +58,11 @@ import TestSupport
             for (key, value) in try #require(object["properties"] as? [String: Any]) {
                 guard let given = (value as? [String: Any])?["default"] else { continue }
                 // Only with another key.
-                if key == "maximumValueBytes" || key == "cleanUnlisted" { continue }
+                if ["maximumValueBytes", "cleanUnlisted", "recursive", "maximumStores", "metricsPerStore"]
+                    .contains(key)
+                {
+                    continue
+                }
                 let json = String(
                     decoding: try JSONSerialization.data(withJSONObject: given, options: .fragmentsAllowed),
                     as: UTF8.self)

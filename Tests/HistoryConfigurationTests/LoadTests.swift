@@ -209,7 +209,7 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
         try folder.write("m/e.json", "{")
         #expect(
             problems(folder) == [
-                "historyd.json:1:45: stores[0].path: missing, expected a path",
+                "historyd.json:1:45: stores[0].path: missing, expected a path, or a \"folder\" of stores",
                 "m/e.json:1:2: expected a key in double quotes, found the end of the file",
             ])
     }

@@ -14,8 +14,10 @@ import TestSupport
         for name in ["dedup", "webhook"] {
             try folder.write("plugins.d/\(name).json", sample("examples/\(name).json"))
         }
+        try folder.write("conf.d/tenants.json", sample("examples/tenants.json"))
         let loaded = try LoadedConfiguration.load(file: folder.file("historyd.json"))
         #expect(loaded.configuration.stores.map(\.name) == ["contacts"])
+        #expect(loaded.configuration.templates.map(\.folder) == ["/srv/tenants"])
         #expect(loaded.plugins.map(\.name) == ["audit", "announce", "dedup", "webhook"])
         for plugin in loaded.plugins {
             let program = try #require(plugin.command.first)

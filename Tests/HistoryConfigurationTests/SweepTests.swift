@@ -18,6 +18,7 @@ import Testing
           }],
           "plugins": ["/p"],
           "logLevel": "info",
+          "logFormat": "text",
           "stopTimeout": "20s"
         }
         """
@@ -51,6 +52,7 @@ import Testing
         "stores[0].clean.keep": duration,
         "stores[0].poll": duration,
         "plugins": "a list of paths", "plugins[0]": "a path", "stopTimeout": duration,
+        "logFormat": "\"text\" or \"json\"",
         "logLevel":
             "\"trace\", \"debug\", \"info\", \"notice\", \"warning\", \"error\", \"critical\" or \"off\"",
     ]
@@ -69,10 +71,11 @@ import Testing
     @Test func tellsEveryUnknownKey() throws {
         let root = try #require(JSONReader.read(Array(Self.complete.utf8)).root)
         let allowed = [
-            "": "$schema, version, stores, plugins, logLevel, stopTimeout",
+            "": "$schema, version, stores, plugins, logLevel, logFormat, stopTimeout",
             "stores[0]":
-                "name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror, source",
-            "stores[0].entities.person": "preserve", "stores[0].authors[0]": "name, batch, contexts",
+                "name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror, source, folder, pattern, recursive, maximumStores, keepState, metricsPerStore",
+            "stores[0].entities.person": "preserve",
+            "stores[0].authors[0]": "name, batch, contexts, startAt, batchWindow",
             "stores[0].authors[0].contexts[0]":
                 "name, kind, path, entities, window, mode, group, properties, where, values, maximumValueBytes, largeIntegers, plugin, "
                 + "healthyLag",

@@ -24,6 +24,7 @@ extension ControlRoute {
         for name in names {
             all += [
                 .doctor(store: name), .consumers(store: name), .pause(store: name), .resume(store: name),
+                .pause(store: name, consumer: name, keep: true), .resume(store: name, consumer: name),
                 .run(store: name),
                 .deadLetters(store: name),
                 .follow(store: name, consumer: name, after: name),
@@ -34,6 +35,8 @@ extension ControlRoute {
             ]
             let given = name ?? "x"
             all += [
+                .moveConsumer(given, to: given, store: name, skip: true),
+                .moveConsumer(given, to: "newest", dryRun: name != nil),
                 .wait(consumer: given, token: given, store: name, timeout: name),
                 .resync(context: given, store: name, consumer: name),
                 .feed(FeedRequest(store: name, consumer: given, context: given)),

@@ -230,6 +230,7 @@ enum EventSamples {
         .historyLost(consumer: "Main", Expiry(reason: .late, lost: nil, after: token)),
         .lossUnheard(consumer: "Main", hook: "p/h", Expiry(reason: .restored, lost: token, after: token)),
         .consumerPassedBy(consumer: "Main", at: token, standing: .seconds(3)),
+        .consumerMoved(consumer: "Main", from: token, to: token, by: "process 7 of uid 0"),
     ]
 
     private static let hookEvents: [PipelineEvent] = [

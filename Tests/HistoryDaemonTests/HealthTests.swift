@@ -72,6 +72,13 @@ import Testing
 
     static let cases: [Case] = [
         Case("nothing yet", events: opened),
+        Case("a folder that cannot be watched", [.folderNotWatched]) {
+            $0.folders["t"] = .init(path: "/t", problem: "It cannot be read.", maximum: nil)
+        },
+        Case("a folder with too many files", [.folderCrowded]) {
+            $0.folders["t"] = .init(path: "/t", problem: nil, maximum: 10)
+        },
+        Case("a folder of stores", []) { $0.folders["t"] = .init(path: "/t", problem: nil, maximum: nil) },
         Case("a store that is lost", .storeNotOpen, events: opened, .storeLost(error)),
         Case("a store that is back", events: .storeLost(error), opened),
         Case("a state that cannot be written", .stateNotWritable, events: opened, .stateFailed(error)),

@@ -44,6 +44,13 @@ import Testing
             version: "1.0", processID: 1, startedAt: "", summary: "", configuration: "", logLevel: "info",
             hooks: 1, stores: [stored])
         report.plugins = [PluginReport(name: "p", state: .running, failures: 0)]
+        var other = StoreReport(name: "tenant-a", path: "/t/a", state: .waiting)
+        (other.template, other.problem) = ("tenant-{name}", "no")
+        report.stores.append(other)
+        report.templates = [
+            TemplateReport(
+                name: "tenant-{name}", folder: "/t", problem: nil, refused: 3, stores: report.stores)
+        ]
         return MetricsReport(
             report: report, status: status, hooks: ["p/h"], startedAt: start, configuredAt: start,
             droppedLines: 1, loopStalls: (2, .milliseconds(1500)), now: start, historySizes: [name: 3000],
@@ -52,6 +59,16 @@ import Testing
 
     private func lines(_ source: MetricsReport = source()) -> [Substring] {
         String(decoding: source.text(), as: UTF8.self).split(separator: "\n")
+    }
+
+    @Test func theStoresOfAFolderAreOneUnlessEachIsAskedFor() {
+        var source = Self.source()
+        #expect(!lines(source).contains { $0.contains("tenant-a") })
+        #expect(
+            lines(source).contains("historyd_template_stores{template=\"tenant-{name}\",state=\"waiting\"} 1"))
+        #expect(lines(source).contains("historyd_template_failing_stores{template=\"tenant-{name}\"} 1"))
+        source.detailed = ["tenant-{name}"]
+        #expect(lines(source).contains("historyd_store_open{store=\"tenant-a\"} 0"))
     }
 
     @Test func theTextIsOpenMetrics() {

@@ -87,7 +87,7 @@ struct DecisionTests {
     @Test("No decision begins or continues an epoch below one that is known, and --new-epoch is always obeyed")
     func neverBelow() {
         var random = SystemRandomNumberGenerator()
-        let losses: [SourceLoss?] = [nil, .otherStore, .restored, .diverged, .expired, .schemaUnknown]
+        let losses: [SourceLoss?] = [nil, .otherStore, .restored, .diverged, .expired, .gap, .schemaUnknown]
         for _ in 0..<2000 {
             let now = Int64.random(in: 0...10, using: &random)
             func some() -> Int64? { Bool.random(using: &random) ? .random(in: 1...8, using: &random) : nil }

@@ -408,6 +408,35 @@ struct MirrorTests {
         try pair.expectEqual()
     }
 
+    @Test("Where changes are missing in the source's history, nothing is passed over: a snapshot is needed")
+    func gap() throws {
+        let pair = try Pair(Self.schema)
+        try pair.snapshot()
+        try pair.write("INSERT INTO person (data) VALUES (1), (2), (3)")
+        let (store, end, schema) = try pair.source.end()
+        try pair.write("INSERT INTO person (data) VALUES (4)")
+        try pair.write(
+            "INSERT INTO person (data) VALUES (5); DELETE FROM historyd_change WHERE id = \(end.number + 1)")
+        guard case .lost(.gap) = try pair.source.next(after: end, of: store, knowing: schema) else {
+            Issue.record("The missing change was passed over.")
+            return
+        }
+        try pair.snapshot()
+        try pair.expectEqual()
+        // A mirror's own history may have them, and is published all the same.
+        try pair.write("INSERT INTO person (data) VALUES (6)")
+        #expect(try pair.follow())
+        try pair.expectEqual()
+        let chain = try MirrorSource(pair.folder.file("mirror.sqlite"), spoolingIn: pair.folder.path)
+        let (mirrorID, _, mirrorSchema) = try chain.end()
+        let start = StreamPosition(number: end.number - 1, fingerprint: nil, schema: mirrorSchema.digest)
+        guard case .group = try chain.next(after: start, of: mirrorID, knowing: mirrorSchema) else {
+            Issue.record("The mirror does not go on.")
+            return
+        }
+        try chain.close()
+    }
+
     @Test("A source that was restored, or is another one, does not go on")
     func losses() throws {
         let pair = try Pair(Self.schema)

@@ -209,6 +209,36 @@ import Testing
         #expect(efforts.withLock { $0.allSatisfy { $0.atRisk == 0 } })
     }
 
+    @Test("A turn that is cut off while it waits for others is no failure")
+    func cutOff() async throws {
+        let store = try GatekeeperStore()
+        let served = store.served(["Main"], cleaning: .byDuration(.seconds(100)))
+        try store.write("A", "INSERT INTO t VALUES (1, 1)")
+        let (state, reader) = (try store.state(), try HistoryReader(path: store.path))
+        try state.cursors.save(Checkpoint(position: 1, movedAt: .now), of: "Main")
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let guest = try DatabaseQueue(path: store.path, configuration: configuration)
+        try await guest.writeWithoutTransaction { db in
+            try db.execute(sql: "BEGIN")
+            _ = try Row.fetchAll(db, sql: "SELECT * FROM t")
+        }
+        let events = EventLog()
+        let turns = CleaningTurns(
+            store: served, source: reader, state: state, reporter: events, stop: OneShotEvent())
+        let turn = await withTaskGroup(of: CleaningTurns.Turn.self) { group in
+            group.addTask { await turns.cleanIfDue() }
+            group.cancelAll()
+            return await group.next()
+        }
+        #expect(turn == .failed)
+        #expect(events.count("cleaningFailed") == 0, "\(events.all())")
+        try guest.close()
+        #expect(await turns.cleanIfDue() == .taken)
+        try state.close()
+        try reader.close()
+    }
+
     @Test("A notification that is counted while history is cleaned counts for the next turn")
     func countedMeanwhile() async throws {
         let store = try GatekeeperStore()

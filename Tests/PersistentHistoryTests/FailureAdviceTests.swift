@@ -1,3 +1,5 @@
+import Foundation
+import TestSupport
 import Testing
 
 @testable import PersistentHistory
@@ -34,6 +36,25 @@ import Testing
     ) {
         #expect(Self.holding.decision(afterFailedAttempt: failed, advice: advice) == held)
         #expect(Self.skipping.decision(afterFailedAttempt: failed, advice: advice) == skipped)
+    }
+
+    /// What a program's closure throws is heeded as a plugin's answer is.
+    @Test(
+        arguments: [
+            (HookFailure.permanent("no"), HookFailure.Advice.permanent),
+            (HookFailure.retryAfter(.seconds(20), "later"), .retryAfter(.seconds(20))),
+            (HookFailure(.refused, "no"), nil),
+        ] as [(HookFailure, HookFailure.Advice?)])
+    func closuresAdvise(_ error: HookFailure, _ advice: HookFailure.Advice?) async {
+        let hook = ClosureHook(
+            .observer { _ in throw error }, onExpired: nil, timeout: nil, reporter: SilentReporter())
+        let transaction = HistoryTransaction(
+            token: HistoryToken(store: .sample(), number: 1), author: nil, context: nil, processID: nil,
+            timestamp: HistoryTimestamp(milliseconds: 0), changes: [])
+        let header = HookCallHeader(store: "s", consumer: "Main", hook: "p/h", hookID: UUID(), delivery: "d")
+        let outcome = await hook.observe([ObserverCall(header: header, transaction: transaction, changes: [])])
+        #expect(outcome.failure?.advice == advice)
+        #expect(outcome.failure?.reason == .refused)
     }
 
     @Test func withoutAdviceNothingIsDifferent() {

@@ -65,8 +65,13 @@ import Testing
         try state.close()
     }
 
-    @Test("A state of the first version is brought up to date, with its letters")
-    func firstVersion() throws {
+    @Test(
+        "A state of an earlier version is brought up to date, with its letters",
+        arguments: [
+            "ALTER TABLE dead_letter DROP COLUMN method; DROP TABLE given; DROP TABLE sighting; DROP TABLE replay; PRAGMA user_version = 1",
+            "DROP TABLE replay; PRAGMA user_version = 2",
+        ])
+    func earlierVersion(makeEarlier: String) throws {
         let folder = try TemporaryFolder()
         let id = StoreID.sample()
         let letter = DeadLetter(
@@ -75,15 +80,13 @@ import Testing
         let state = try StateDatabase(folder: folder.path, store: id)
         try state.deadLetters.keep(letter)
         try state.connection.access { db in
-            try db.execute(
-                sql: """
-                    ALTER TABLE dead_letter DROP COLUMN method; DROP TABLE given; DROP TABLE sighting; PRAGMA user_version = 1
-                    """)
+            try db.execute(sql: makeEarlier)
         }
         try state.close()
         let again = try StateDatabase(folder: folder.path, store: id)
         #expect(try again.deadLetters.all().map(\.letter.method) == [.expired])
         try again.given.save("c", of: "Main", through: 7, "f")
+        #expect(try again.reached("Main") == 0)
         try again.close()
     }
 }

@@ -49,13 +49,16 @@ struct CallChecks {
 
     private mutating func call(_ line: Record.Line) {
         let (store, delivery, number, outcome) = (line[0], line[3], line.number(4), line[5])
-        let hook = line.fields[0...2].joined(separator: "/")
+        let whole = String(delivery.prefix { $0 != "#" })
+        // What an operator has repeated is in order by itself.
+        let replay = whole.firstRange(of: "/replay-").map { String(whole[$0.lowerBound...]) } ?? ""
+        let hook = line.fields[0...2].joined(separator: "/") + replay
         let consumer = store + "/" + line[1]
         let setup = stores[store]
         if let earlier = contents.updateValue(line[6], forKey: delivery), earlier != line[6] {
             found.append(Violation(.order, "\(delivery) was \(earlier), and is \(line[6])"))
         }
-        defer { if outcome != "ok" { failed.insert(delivery) } }
+        defer { if outcome != "ok" { failed.insert(whole) } }
         if var seen = doubtful[consumer] {
             if !seen.contains(delivery) {
                 seen.insert(delivery)
@@ -67,7 +70,7 @@ struct CallChecks {
         if let time = succeeded[delivery] {
             suspect(store, since: time, line.time, Violation(.repeated, delivery))
         }
-        let isDeadLetter = setup?.skips ?? false && failed.contains(delivery)
+        let isDeadLetter = setup?.skips ?? false && failed.contains(whole)
         if let last = positions[hook], number < last.number, !isDeadLetter {
             suspect(
                 store, since: last.time, line.time, Violation(.order, "\(hook): \(number) after \(last.number)")

@@ -107,7 +107,7 @@ struct Checks {
         return found
     }
 
-    /// A cursor goes forward, and after a kill begins no earlier than where its last calls were done. (What it passed by
+    /// A cursor goes forward, unless an operator moves it, and after a kill begins no earlier than where its last calls were done. (What it passed by
     /// without a call may be passed by again.)
     private var cursors: [Violation] {
         var found: [Violation] = []
@@ -115,6 +115,7 @@ struct Checks {
         // Of the last call that was done; what the journal says comes later than it is so.
         var called: [String: Int64] = [:]
         var losesPower = false
+        let moved = Set(lines.filter { $0.kind == "moves" }.map { $0[0] + "/" + $0[1] })
         for line in lines {
             let consumer = line[0] + "/" + line[1]
             switch line.kind {
@@ -124,6 +125,7 @@ struct Checks {
                 if losesPower { kept = [:] }
                 (positions, called, losesPower) = ([:], [:], false)
             case "call" where line[5] == "ok": called[consumer] = line.number(4)
+            case "moved" where moved.contains(consumer), "stands" where moved.contains(consumer): break
             case "moved", "stands":
                 let earliest = line.kind == "moved" ? positions[consumer] : kept[consumer]
                 if line.number(2) < earliest ?? 0 {

@@ -27,6 +27,7 @@ struct Operator: Sendable {
 
     private func carryOut(_ question: Question, _ index: Int) {
         let store = scenario.stores[index]
+        let consumer = store.consumers[0].author
         switch question {
         case .status: _ = status()
         case .consumers: _ = consumers()
@@ -35,9 +36,13 @@ struct Operator: Sendable {
         // What is under way ends first, which may take a slow plugin a while.
         case .pause: send(.pause(store: store.name), within: 60_000_000_000)
         case .resume: send(.resume(store: store.name))
+        case .pauseOne: send(.pause(store: store.name, consumer: consumer), within: 60_000_000_000)
+        case .resumeOne: send(.resume(store: store.name, consumer: consumer))
+        case .moveBack: moveBack(store, consumer)
         case .run: send(.run(store: store.name, timeout: "3s"), within: 4_000_000_000)
         case .clean: send(.clean(store: store.name), within: 10_000_000_000)
-        case .planCleaning: send(.clean(store: store.name, dryRun: true), within: 10_000_000_000)
+        // It reads the state, and waits for its disk.
+        case .planCleaning: send(.clean(store: store.name, dryRun: true), within: 60_000_000_000)
         case .deadLetters: send(.deadLetters(store: store.name))
         case .retry: retry(store.name)
         case .restartPlugin: send(.restartPlugin("p\(index)"), within: 15_000_000_000)
@@ -70,6 +75,14 @@ struct Operator: Sendable {
         _ command: ControlCommand, as type: T.Type, within limit: Int64 = 1_000_000_000
     ) -> T? {
         send(command, within: limit)?.read(type)
+    }
+
+    /// Its hooks are called once more for whatever is there.
+    private func moveBack(_ store: StoreSetup, _ consumer: String) {
+        record.write("moves", store.name, consumer)
+        let command = ControlCommand.moveConsumer(
+            consumer, to: "oldest", store: store.name, skip: false, dryRun: false)
+        send(command, within: 60_000_000_000)
     }
 
     func retry(_ store: String) {

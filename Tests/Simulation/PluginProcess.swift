@@ -35,11 +35,18 @@ final class PluginProcesses: Sendable {
 
     fileprivate func note(_ call: PluginProcess.Call, _ outcome: String, _ content: String) {
         let call = call.params
-        guard let number = call.transaction.flatMap({ HistoryToken($0.token) })?.number else {
+        let transactions = call.groups?.map(\.transaction) ?? call.transaction.map { [$0] } ?? []
+        let numbers = transactions.compactMap { HistoryToken($0.token)?.number }
+        if numbers.isEmpty {
             return record.write("told", call.store, call.consumer, call.hook, call.delivery, outcome)
         }
-        record.write("call", call.store, call.consumer, call.hook, call.delivery, "\(number)", outcome, content)
-        if outcome == "ok" { deliveries.add(call.store, call.consumer, call.hook, number) }
+        for (index, number) in numbers.enumerated() {
+            // One for a batch stands for a call for each group. It fails as a whole.
+            let delivery = call.groups == nil ? call.delivery : "\(call.delivery)#\(index)"
+            record.write("call", call.store, call.consumer, call.hook, delivery, "\(number)", outcome, content)
+            if outcome != "ok" { break }
+            deliveries.add(call.store, call.consumer, call.hook, number)
+        }
     }
 }
 
@@ -48,11 +55,13 @@ private final class PluginProcess {
     struct Call: Decodable {
         struct Parameters: Decodable {
             struct Transaction: Decodable { var token: String }
+            struct Group: Decodable { var transaction: Transaction }
             var store: String
             var consumer: String
             var hook: String
             var delivery: String
             var transaction: Transaction?
+            var groups: [Group]?
         }
         var id: Int64
         var params: Parameters
@@ -111,7 +120,10 @@ private final class PluginProcess {
         }
         guard csimulation_child_wait(child, pause, false) else { return 0 }
         let text = String(decoding: line, as: UTF8.self)
-        let content = text.firstRange(of: "\"contexts\":").map { String(text[$0.lowerBound...]) } ?? ""
+        let content =
+            (text.firstRange(of: "\"groups\":") ?? text.firstRange(of: "\"contexts\":")).map {
+                String(text[$0.lowerBound...])
+            } ?? ""
         func note(_ outcome: String) { processes.note(call, outcome, content) }
         switch manners {
         case .well, .slow:

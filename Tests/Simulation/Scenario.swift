@@ -30,12 +30,46 @@ struct ConsumerSetup: Sendable {
     var hooks: [HookSetup]
     var hasReplica: Bool
     var hasFeed: Bool
+    /// In milliseconds.
+    var batchWindow = 0
 }
 
 struct HookSetup: Sendable {
     /// With its plugin's.
     var name: String
     var entity: String?
+    var filter = Filter.all
+    /// Whether it is called once for everything that was fetched.
+    var isForBatches = false
+
+    /// What of its entity it is called for.
+    enum Filter: String, CaseIterable, Sendable {
+        case all, inserts, updates, deletes
+        /// Updates only if they changed the name, which none does, or the age, which all do.
+        case named, aged
+
+        func passes(_ operation: String) -> Bool {
+            switch self {
+            case .all, .aged: true
+            case .inserts: operation == "insert"
+            case .updates: operation == "update"
+            case .deletes: operation == "delete"
+            case .named: operation != "update"
+            }
+        }
+
+        /// Members of a hook in a manifest.
+        var members: String {
+            switch self {
+            case .all: ""
+            case .inserts: ", \"operation\": \"insert\""
+            case .updates: ", \"operation\": \"update\""
+            case .deletes: ", \"operation\": \"delete\""
+            case .named: ", \"properties\": [\"name\"]"
+            case .aged: ", \"properties\": [\"age\"]"
+            }
+        }
+    }
 }
 
 /// What a plugin does with its calls from now on.
@@ -48,6 +82,17 @@ enum Manners: String, CaseIterable, Sendable {
 /// What a writer changes in one transaction.
 enum Change: String, CaseIterable, Sendable {
     case insertPerson, insertItem, updatePerson, deletePerson, both, large
+
+    /// The entities and operations.
+    var groups: [(entity: String, operation: String)] {
+        switch self {
+        case .insertPerson, .large: [("person", "insert")]
+        case .insertItem: [("item", "insert")]
+        case .updatePerson: [("person", "update")]
+        case .deletePerson: [("person", "delete")]
+        case .both: [("person", "insert"), ("item", "insert"), ("person", "update")]
+        }
+    }
 }
 
 enum Trouble: String, CaseIterable, Sendable {
@@ -70,6 +115,8 @@ enum Sides: String, CaseIterable, Sendable {
 enum Question: String, CaseIterable, Sendable {
     case status, consumers, health, wait, run, pause, resume, clean, planCleaning, deadLetters, retry, follow
     case restartPlugin, others
+    /// Of one consumer alone.
+    case pauseOne, resumeOne, moveBack
 }
 
 /// How the configuration is changed before it is read again.
@@ -218,10 +265,23 @@ extension StoreSetup {
             return ConsumerSetup(
                 author: author,
                 hooks: (0..<dice.number(number == 0 ? 1...2 : 0...2)).map { hook in
-                    HookSetup(
-                        name: "\(plugin)/\(author)-\(hook)", entity: dice.element([nil, "person", "item"]))
-                }, hasReplica: hasReplica, hasFeed: dice.isTrue(1, of: 3))
+                    HookSetup(name: "\(plugin)/\(author)-\(hook)", &dice)
+                }, hasReplica: hasReplica, hasFeed: dice.isTrue(1, of: 3),
+                // In isolation, what is late is found by time.
+                batchWindow: kind != .isolation && dice.isTrue(1, of: 4) ? dice.element([20, 200, 800]) : 0)
         }
+    }
+}
+
+extension HookSetup {
+    fileprivate init(name: String, _ dice: inout Dice) {
+        self.name = name
+        entity = dice.element([nil, "person", "item"])
+        if dice.isTrue(1, of: 3) {
+            // Properties are those of one entity.
+            filter = dice.element(entity == "person" ? Filter.allCases : [.inserts, .updates, .deletes])
+        }
+        isForBatches = dice.isTrue(1, of: 4)
     }
 }
 

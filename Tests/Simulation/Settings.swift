@@ -41,7 +41,10 @@ struct Settings: Sendable {
                 contexts.append(
                     "{\"name\": \"feed\", \"kind\": \"feed\", \"window\": 3, \"healthyLag\": \"\(lag)\"}")
             }
-            return "{\"name\": \"\(consumer.author)\", \"contexts\": [\(contexts.joined(separator: ","))]}"
+            return """
+                {"name": "\(consumer.author)", "batchWindow": "\(consumer.batchWindow)ms", \
+                "contexts": [\(contexts.joined(separator: ","))]}
+                """
         }
         let authors = Set(store.consumers.map(\.author))
         let writers = ["App0", "App1", "Copy0", "Copy1", "Writer", "Torn"].filter { !authors.contains($0) }
@@ -61,7 +64,8 @@ struct Settings: Sendable {
             consumer.hooks.map { hook in
                 let name = hook.name.split(separator: "/").last ?? ""
                 return """
-                    {"name": "\(name)", "kind": "observer", "entity": "\(hook.entity ?? "*")", \
+                    {"name": "\(name)", "kind": "observer", "entity": "\(hook.entity ?? "*")"\(hook.filter.members), \
+                    "calls": "\(hook.isForBatches ? "batch" : "transaction")", \
                     "store": "\(store.name)", "consumer": "\(consumer.author)"}
                     """
             }

@@ -22,13 +22,10 @@ final class Truth: Sendable {
         let time: Int64
 
         func concerns(_ hook: HookSetup, of consumer: String) -> Bool {
-            guard author != consumer else { return false }
-            guard let entity = hook.entity else { return true }
-            return switch change {
-            case .insertItem: entity == "item"
-            case .both: true
-            case .insertPerson, .updatePerson, .deletePerson, .large: entity == "person"
-            }
+            author != consumer
+                && change.groups.contains { group in
+                    (hook.entity ?? group.entity) == group.entity && hook.filter.passes(group.operation)
+                }
         }
     }
 

@@ -239,6 +239,11 @@ struct World: Sendable {
         write(settings.withLock(\.self), isBroken: false)
         requests.send(.reload, within: Self.limit)
         requests.send(.resume(store: nil))
+        for store in scenario.stores {
+            for consumer in store.consumers {
+                requests.send(.resume(store: store.name, consumer: consumer.author))
+            }
+        }
         guard scenario.kind == .files else { return }
         // What was removed beside a replica is noticed when it is written.
         for store in scenario.stores.indices {

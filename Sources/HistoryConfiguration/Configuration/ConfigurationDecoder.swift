@@ -4,8 +4,10 @@ struct ConfigurationDecoder {
     typealias PluginPath = (path: String, node: DocumentNode)
 
     private(set) var stores: [StoreConfiguration] = []
+    private(set) var templates: [StoreTemplate] = []
     private(set) var plugins: [PluginPath] = []
     private var logLevel = LogLevel.info
+    private var logFormat = LogFormat.text
     private var stopTimeout = DaemonConfiguration.defaultStopTimeout
     /// False once a store or an author is missing from what was decoded: then a name that is not
     /// found may be one of those.
@@ -23,7 +25,9 @@ struct ConfigurationDecoder {
 
     /// The main document first, the drop-ins in their order; nil for one that could not be read.
     mutating func add(_ root: DocumentNode?) {
-        guard let root, let fields = root.document(["stores", "plugins", "logLevel", "stopTimeout"]) else {
+        guard let root,
+            let fields = root.document(["stores", "plugins", "logLevel", "logFormat", "stopTimeout"])
+        else {
             knowsAllNames = false
             return
         }
@@ -33,6 +37,7 @@ struct ConfigurationDecoder {
             if let path = node.filePath() { plugins.append((path, node)) }
         }
         if let level = fields["logLevel"]?.choice(LogLevel.allCases) { logLevel = level }
+        if let format = fields["logFormat"]?.choice(LogFormat.allCases) { logFormat = format }
         if let timeout = fields["stopTimeout"]?.duration(upTo: .longestDelay) { stopTimeout = timeout }
     }
 
@@ -43,10 +48,10 @@ struct ConfigurationDecoder {
         }
         storeCount += nodes.count
         for node in nodes {
-            if let store = storeDecoder.decode(node, names: &storeNames, paths: &storePaths) {
-                stores.append(store)
-            } else {
-                knowsAllNames = false
+            switch storeDecoder.decode(node, names: &storeNames, paths: &storePaths) {
+            case .store(let store): stores.append(store)
+            case .template(let template): templates.append(template)
+            case nil: knowsAllNames = false
             }
         }
     }
@@ -77,6 +82,8 @@ struct ConfigurationDecoder {
             }
         }
         return DaemonConfiguration(
-            stores: stores, plugins: plugins.map(\.path), logLevel: logLevel, stopTimeout: stopTimeout)
+            stores: stores, templates: templates, plugins: plugins.map(\.path), logLevel: logLevel,
+            logFormat: logFormat,
+            stopTimeout: stopTimeout)
     }
 }

@@ -1,5 +1,9 @@
+import Glibc
+
 /// Finds and reads the files of a configuration.
 struct ConfigurationLoader {
+    private static let environment = Variables { name in getenv(name).map { String(cString: $0) } }
+
     private let problems = ProblemList()
     private var files: [String] = []
     private var configurations = ConfigurationDecoder()
@@ -67,7 +71,7 @@ struct ConfigurationLoader {
 
     private mutating func document(_ file: String, hint: String = "") -> DocumentNode? {
         do throws(ConfigurationFile.Failure) {
-            return root(file, try ConfigurationFile.read(file))
+            return root(file, try ConfigurationFile.read(file))?.expanding(Self.environment)
         } catch {
             report(file, error, hint: hint)
             return nil

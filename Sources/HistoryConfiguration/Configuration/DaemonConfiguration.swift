@@ -1,23 +1,35 @@
 /// What an operator wrote: `historyd.json` and its drop-ins together. Every path is absolute.
 package struct DaemonConfiguration: Sendable, Hashable {
-    /// At least one, in the order of the files.
+    /// In the order of the files. There is at least one, or a template.
     package var stores: [StoreConfiguration]
+    /// Entries whose stores are the files of a folder.
+    package var templates: [StoreTemplate] = []
     /// Manifests: each a file, or a folder of `*.json`.
     package var plugins: [String] = []
     package var logLevel: LogLevel = .info
+    /// What the lines of the log are, where it does not go to the journal.
+    package var logFormat: LogFormat = .text
     /// How long a stop waits for the calls in flight.
     package var stopTimeout = Self.defaultStopTimeout
 
     /// The plugins that keep contexts.
     package var contextPlugins: Set<String> {
         Set(
-            stores.flatMap(\.consumers).flatMap(\.contexts).compactMap { context in
+            storesAndPrototypes.flatMap(\.consumers).flatMap(\.contexts).compactMap { context in
                 if case .plugin(let name) = context.kind { name } else { nil }
             })
     }
 
+    /// Each store, and one of each template.
+    package var storesAndPrototypes: [StoreConfiguration] { stores + templates.map(\.prototype) }
+
     /// What `stopTimeout` is where a configuration does not say.
     package static let defaultStopTimeout: Duration = .seconds(20)
+}
+
+/// What a line of the log is.
+package enum LogFormat: String, Sendable, CaseIterable {
+    case text, json
 }
 
 /// How much is logged. The names are those of swift-log, and `off`.

@@ -28,6 +28,8 @@ package struct StoreConfiguration: Sendable, Hashable {
     package var source = Entity.Source.recorded
     /// Whether delivery begins with the daemon, or with `historyctl resume`.
     package var autoStart = true
+    /// The name of the template whose store it is; nil for an entry of its own.
+    package var template: String?
 
     /// What `healthyLag` is where a configuration does not say.
     package static let defaultHealthyLag: Duration = .seconds(300)
@@ -60,6 +62,10 @@ package struct AuthorConfiguration: Sendable, Hashable {
     /// Only writes: it has no cursor and no contexts.
     package var isBatch = false
     package var contexts: [ContextConfiguration] = []
+    /// Where it begins when it is new.
+    package var startAt = StartingPosition.oldest
+    /// For how long commits are gathered before a pass.
+    package var batchWindow = Duration.zero
 }
 
 /// What a consumer's changes are merged into.

@@ -10,26 +10,33 @@ struct StoreDecoder {
     /// Who records the history of the store that is decoded.
     private var source = Entity.Source.recorded
 
-    private static let keys = [
-        "name", "path", "entities", "authors", "unlistedAuthors", "cleanUnlisted", "includingMirroring",
-        "mirroringAuthors", "clean", "poll", "healthyLag", "autoStart",
-        "mirror", "source",
-    ]
+    private static let keys =
+        [
+            "name", "path", "entities", "authors", "unlistedAuthors", "cleanUnlisted", "includingMirroring",
+            "mirroringAuthors", "clean", "poll", "healthyLag", "autoStart",
+            "mirror", "source",
+        ] + TemplateFields.keys
+
+    /// Of the entry that is decoded, if it has a folder.
+    private var template: TemplateFields?
 
     /// The conditions of feeds, with the stores that they are about.
     private(set) var conditions: [(store: StoreConfiguration, condition: RowCondition, node: DocumentNode)] = []
     private var conditionsOfStore: [(condition: RowCondition, node: DocumentNode)] = []
 
+    /// What an entry describes.
+    enum Entry {
+        case store(StoreConfiguration)
+        case template(StoreTemplate)
+    }
+
     /// Nil if the store or one of its authors has no valid name.
-    mutating func decode(_ node: DocumentNode, names: inout Claims, paths: inout Claims) -> StoreConfiguration?
-    {
+    mutating func decode(_ node: DocumentNode, names: inout Claims, paths: inout Claims) -> Entry? {
         guard let fields = node.fields(Self.keys) else { return nil }
         let name = fields.name(as: "store", &names)
-        let path = fields.required("path", "a path").flatMap { node in
-            node.filePath().flatMap { path in
-                paths.claim(FileIdentity.of(path), at: node, as: "the store's file") ? path : nil
-            }
-        }
+        let hasFolder = fields["folder"] != nil
+        template = hasFolder ? TemplateFields(fields) : nil
+        let path = hasFolder ? "" : Self.path(fields, &paths)
         source = fields["source"]?.choice(Entity.Source.allCases) ?? .recorded
         let entities = fields["entities"].flatMap(Self.entities)
         let isAll = entities?.contains { $0.name == Self.everyTable } ?? false
@@ -58,10 +65,21 @@ struct StoreDecoder {
         store.isMirror = fields["mirror"]?.bool() ?? false
         if store.isMirror { fields.refuse("entities", "a mirror has the entities of its source") }
         store.source = source
-        conditions += conditionsOfStore.map { (store, $0.condition, $0.node) }
+        // Which stores a template has is not known.
+        if !hasFolder { conditions += conditionsOfStore.map { (store, $0.condition, $0.node) } }
         conditionsOfStore = []
         if source == .coreData { Self.refuseChanges(fields) }
-        return name == nil || path == nil || authors == nil ? nil : store
+        guard name != nil, path != nil, authors != nil else { return nil }
+        return hasFolder ? template?.template(of: store).map { .template($0) } : .store(store)
+    }
+
+    private static func path(_ fields: Fields, _ paths: inout Claims) -> String? {
+        TemplateFields.refuse(fields)
+        return fields.required("path", "a path, or a \"folder\" of stores").flatMap { node in
+            node.filePath().flatMap { path in
+                paths.claim(FileIdentity.of(path), at: node, as: "the store's file") ? path : nil
+            }
+        }
     }
 
     /// A store that Core Data writes is only read.
@@ -130,7 +148,9 @@ struct StoreDecoder {
     private mutating func author(
         _ node: DocumentNode, names: inout Claims, tracked: [String]?
     ) -> AuthorConfiguration? {
-        guard let fields = node.fields(["name", "batch", "contexts"]) else { return nil }
+        guard let fields = node.fields(["name", "batch", "contexts", "startAt", "batchWindow"]) else {
+            return nil
+        }
         let name = fields.name(as: "author", &names)
         let isBatch = fields["batch"]?.bool() ?? false
         var contexts: [ContextConfiguration] = []
@@ -141,7 +161,14 @@ struct StoreDecoder {
             var names = Claims()
             contexts = nodes.compactMap { context($0, names: &names, tracked: tracked) }
         }
-        return name.map { AuthorConfiguration(name: $0, isBatch: isBatch, contexts: contexts) }
+        if isBatch { fields.refuse("startAt", "a batch author only writes and has no position") }
+        let startAt = fields["startAt"]?.choice(StartingPosition.allCases) ?? .oldest
+        if isBatch { fields.refuse("batchWindow", "a batch author only writes and has no passes") }
+        let window = fields["batchWindow"]?.duration(from: .none, upTo: .longestWindow) ?? .zero
+        return name.map {
+            AuthorConfiguration(
+                name: $0, isBatch: isBatch, contexts: contexts, startAt: startAt, batchWindow: window)
+        }
     }
 
     private static let contextKeys = [
@@ -181,7 +208,7 @@ struct StoreDecoder {
         let decodedKind: ContextConfiguration.Kind?
         switch kind {
         case .replica:
-            let access = Self.access(fields)
+            let access = access(fields)
             decodedKind = replica(fields).map { .replica(path: $0, access: access) }
         case .feed:
             let window = fields["window"]?.integer(in: 1...ContextConfiguration.largestWindow)
@@ -215,9 +242,10 @@ struct StoreDecoder {
             name: name, kind: decodedKind, entities: entities, healthyLag: healthyLag)
     }
 
-    private static func access(_ fields: Fields) -> ReplicaAccess? {
+    private func access(_ fields: Fields) -> ReplicaAccess? {
         let mode = fields["mode"]?.replicaMode()
         let group = fields["group"]?.name(expected: "a group's name")
+        if let group, let node = fields["group"] { template?.checkPlaceholders(of: group, at: node) }
         return mode == nil && group == nil ? nil : ReplicaAccess(mode: mode, group: group)
     }
 
@@ -225,7 +253,9 @@ struct StoreDecoder {
         guard let node = fields.required("path", "the replica's path"), let path = node.filePath() else {
             return nil
         }
-        return replicas.claim(FileIdentity.ofName(path), at: node, as: "a replica's file") ? path : nil
+        template?.checkReplica(path, at: node)
+        let file = template == nil ? FileIdentity.ofName(path) : path
+        return replicas.claim(file, at: node, as: "a replica's file") ? path : nil
     }
 }
 

@@ -11,6 +11,9 @@ struct DurationText {
     /// For a delay that doubles with each attempt.
     static let longestDelay = DurationText(text: "7d", duration: .seconds(7 * 86400))
 
+    /// For what is delivered later on purpose.
+    static let longestWindow = DurationText(text: "1h", duration: .seconds(3600))
+
     private init(text: String, duration: Duration) {
         self.text = text
         self.duration = duration

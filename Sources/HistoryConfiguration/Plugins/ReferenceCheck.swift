@@ -8,13 +8,14 @@ struct ReferenceCheck {
 
     func checkStores(of configuration: DaemonConfiguration) {
         for reference in references {
-            var stores = configuration.stores
+            var stores = configuration.storesAndPrototypes
             if let name = reference.hook.store, let node = reference.store {
-                stores = stores.filter { $0.name.hasSameBytes(as: name) }
+                stores = configuration.stores.filter { NamePattern.matches(name, $0.name) }
+                stores += configuration.templates.filter { $0.mayHave(name) }.map(\.prototype)
                 if stores.isEmpty {
-                    node.reportUnknown("store", name, known: configuration.stores.map(\.name))
+                    node.reportUnknown("store", name, known: configuration.storesAndPrototypes.map(\.name))
                     // Any store may be meant; the consumer is looked for in all.
-                    stores = configuration.stores
+                    stores = configuration.storesAndPrototypes
                 }
             }
             if let name = reference.hook.consumer, let node = reference.consumer {
@@ -43,11 +44,14 @@ struct ReferenceCheck {
             let hook = reference.hook
             guard let entity = hook.entity, let expression = hook.condition, let node = reference.condition
             else { continue }
-            let stores = configuration.stores.filter { hook.store?.hasSameBytes(as: $0.name) ?? true }
+            let stores = configuration.stores.filter { store in
+                hook.store.map { NamePattern.matches($0, store.name) } ?? true
+            }
             for store in stores {
                 Self.check(
                     RowCondition(entity: entity, expression), at: node, in: store,
-                    takesDeletes: hook.operations.contains(.delete), mayLackTable: hook.store == nil)
+                    takesDeletes: hook.operations.contains(.delete),
+                    mayLackTable: hook.store.map { NamePattern.isPattern($0) } ?? true)
             }
         }
     }

@@ -11,7 +11,11 @@ extension ControlHandler {
         var findings: [DoctorReport.Finding] = []
         var folders: Set<String> = [dependencies.stateFolder]
         let verdict = await health()
-        for store in try await stores(name) {
+        let stores = try await stores(name)
+        for store in stores {
+            // Of a folder's stores only what is wrong is named, unless these are asked for.
+            let isOneOfMany = name == nil && store.configuration.template != nil
+            defer { if isOneOfMany { findings.removeAll { $0.problem == nil && $0.note == nil } } }
             let path = store.configuration.path
             let isOnlyRead = store.configuration.source == .coreData
             let isPolled = store.configuration.poll != nil
@@ -41,6 +45,9 @@ extension ControlHandler {
         }
         findings += await pluginFindings()
         findings.append(.init(.inotify, "limits", problem: Self.inotifyProblem()))
+        if let finding = Self.watches(stores: stores.count, await engine.loaded.configuration) {
+            findings.append(finding)
+        }
         for folder in folders.sorted() {
             findings.append(.init(.space, folder, problem: Self.spaceProblem(folder)))
         }
@@ -134,6 +141,28 @@ extension ControlHandler {
         }
         return
             "The time of the newest transaction is \(newest), but the time now is \(HistoryTimestamp.now): the clock was set back. See timedatectl."
+    }
+
+    /// How many inotify watches a store needs: its file, its `-wal`, its `-journal`.
+    private static let watchesOfStore = 3
+
+    /// What the limit of inotify watches must be for folders that are as full as they may be.
+    private static func watches(stores: Int, _ configuration: DaemonConfiguration) -> DoctorReport.Finding? {
+        if configuration.templates.isEmpty { return nil }
+        let most = configuration.stores.count + configuration.templates.map(\.maximumStores).reduce(0, +)
+        let needed = most * watchesOfStore + 64
+        let text =
+            "\(stores, "store") need about \(stores * watchesOfStore) inotify watches, and \(most) (\"maximumStores\") about \(needed)"
+        // The sandbox hides it.
+        let limit = ((try? AtomicFile.read("/proc/sys/fs/inotify/max_user_watches")) ?? nil).flatMap {
+            Int(String(decoding: $0, as: UTF8.self).filter(\.isNumber))
+        }
+        guard let limit, limit < needed else {
+            return .init(.inotify, "watches", note: "\(text). fs.inotify.max_user_watches must be no less.")
+        }
+        return .init(
+            .inotify, "watches",
+            problem: "\(text). The limit is \(limit). As root: sysctl fs.inotify.max_user_watches=\(needed)")
     }
 
     /// By trying: the sandbox hides the limits themselves (`ProcSubset=pid`).

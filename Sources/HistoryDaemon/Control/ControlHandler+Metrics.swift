@@ -7,7 +7,11 @@ extension ControlHandler {
     /// What `GET /v1/metrics` answers.
     func metrics() async -> [UInt8] {
         let report = await status()
-        let sizes = await forEachStore(await engine.stores) { store in
+        let detailed = Set(await engine.folders.map(\.template).filter(\.hasMetricsPerStore).map(\.name))
+        let measured = await engine.stores.filter { store in
+            store.configuration.template.map { detailed.contains($0) } ?? true
+        }
+        let sizes = await forEachStore(measured) { store in
             // One that is not open, or locked at the moment, has none.
             (store.name, try? await store.control.historySize())
         }
@@ -17,7 +21,7 @@ extension ControlHandler {
             configuredAt: configuredAt.withLock { $0 }, droppedLines: LogOutput.droppedLines,
             loopStalls: (try? HistoryLoop.shared().stalls) ?? (0, .zero), now: .now,
             historySizes: Dictionary(sizes.compactMap { name, size in size.map { (name, $0) } }) { $1 },
-            size: Self.size
+            size: Self.size, detailed: detailed
         ).text()
     }
 

@@ -3,46 +3,8 @@ import HistoryControl
 import Logging
 import PersistentHistory
 
-/// Passes: to hold, release, start, wait for and follow them.
+/// Passes: to start, wait for and follow them.
 extension ControlHandler {
-    /// Returns when the current batches have ended.
-    func pause(_ name: String?, _ peer: Peer) async throws -> PauseReport {
-        let stores = try await stores(name)
-        for store in stores {
-            if store.control.passes.isHeld(by: .operatorOrder) { continue }
-            store.control.passes.hold(by: .operatorOrder)
-            logger.report(
-                .paused, "Store \"\(store.name)\" is paused, by \(peer).", metadata: ["store": "\(store.name)"])
-        }
-        showPaused(stores)
-        for store in stores { await store.control.passes.quiet() }
-        return report(stores)
-    }
-
-    func resume(_ name: String?, _ peer: Peer) async throws -> PauseReport {
-        let stores = try await stores(name)
-        for store in stores where store.control.passes.isHeld(by: .operatorOrder) {
-            store.control.passes.release(by: .operatorOrder)
-            logger.report(
-                .resumed, "Store \"\(store.name)\" goes on, by \(peer).", metadata: ["store": "\(store.name)"])
-        }
-        showPaused(stores)
-        return report(stores)
-    }
-
-    private func showPaused(_ stores: [RunningStore]) {
-        dependencies.status.update { status in
-            for store in stores {
-                status.setPaused(store.control.passes.isHeld(by: .operatorOrder), store.name)
-            }
-        }
-    }
-
-    private func report(_ stores: [RunningStore]) -> PauseReport {
-        PauseReport(
-            stores: stores.map { .init(name: $0.name, paused: $0.control.passes.isHeld(by: .operatorOrder)) })
-    }
-
     /// How long a pass is waited for where nothing else is said.
     static let runTimeout: Duration = .seconds(60)
 
@@ -69,7 +31,9 @@ extension ControlHandler {
     private func pass(_ stores: [RunningStore], within limit: Duration) async throws -> Bool {
         var waits: [(consumer: RuntimeStatus.ConsumerID, failures: Int, newest: HistoryToken)] = []
         for store in stores {
-            let consumers = store.served.consumers.map {
+            // One that is paused alone stays where it is.
+            let paused = Set(store.pausedConsumers)
+            let consumers = store.served.consumers.filter { !paused.contains($0.author) }.map {
                 RuntimeStatus.ConsumerID(store: store.name, consumer: $0.author)
             }
             let before = consumers.map { ($0, dependencies.status.consumer($0).failures) }

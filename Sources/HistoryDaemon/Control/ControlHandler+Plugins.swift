@@ -41,9 +41,9 @@ extension ControlHandler {
         let hook = try Self.hook(hookName, of: plugin)
         let token = try tokenText.map { text throws(ControlError) in try Self.token(text) }
         let stores = await engine.stores
-        let store = stores.first {
-            (token == nil || token?.store == $0.control.storeID)
-                && (hook.store?.hasSameBytes(as: $0.name) ?? true)
+        let store = stores.first { store in
+            (token == nil || token?.store == store.control.storeID)
+                && (hook.store.map { NamePattern.matches($0, store.name) } ?? true)
         }
         if let token, store == nil {
             throw ControlError(

@@ -23,6 +23,8 @@ extension ControlHandler {
             stores: reports)
         daemon.reload = lastReload.withLock { $0 }
         daemon.plugins = await plugins()
+        let folders = await engine.folders
+        if !folders.isEmpty { daemon.templates = folders.map { $0.report(reports) } }
         return daemon
     }
 
@@ -60,6 +62,7 @@ extension ControlHandler {
         let isPaused = store.control.passes.isHeld(by: .operatorOrder)
         var report = StoreReport(
             name: store.name, path: store.configuration.path, state: isPaused ? .paused : .open)
+        report.template = store.configuration.template
         var positions: StoreControl.Positions?
         var isOpen = true
         do {
@@ -103,12 +106,14 @@ extension ControlHandler {
         let behind = saved.flatMap { saved in positions.map { max(0, $0.newest.number - saved.position) } }
         let isWorking = positions?.working.contains(consumer.author) ?? false
         let state: ConsumerReport.State =
-            if isPaused {
+            if isPaused || store.control.passes.isHeld(by: .consumer(BinaryText(consumer.author))) {
                 .paused
             } else if !isOpen {
                 .waiting
             } else if known.problem != nil {
                 known.failure?.isHeld ?? false ? .held : .retrying
+            } else if positions?.windows[consumer.author] != nil {
+                .gathering
             } else {
                 behind == 0 && !isWorking ? .level : .behind
             }
@@ -116,8 +121,11 @@ extension ControlHandler {
             positions.map { HistoryToken(store: $0.newest.store, number: saved.position) }
         }
         var replicaLag = known.lag
-        // What was merged is shown when the consumer has come to its end.
-        if isWorking, replicaLag.transactions == 0 {
+        let reached = saved.flatMap { saved in
+            positions?.reached[consumer.author].flatMap { $0 > saved.position ? $0 : nil }
+        }
+        // What was merged is shown when the consumer has come to its end. What is repeated it shows already.
+        if isWorking, replicaLag.transactions == 0, reached == nil {
             replicaLag = Lag(transactions: 1, isAtLeast: true, oldest: saved?.movedAt)
         }
         let isMeasured = dependencies.status.read { $0.stores[store.name]?.isMeasured ?? false }
@@ -136,12 +144,17 @@ extension ControlHandler {
             return report
         }
         var report = ConsumerReport(store: store.name, consumer: consumer.author, state: state)
+        report.template = store.configuration.template
         report.cursor = (cursor ?? known.cursor)?.description
         report.movedAt = saved?.movedAt.description
         report.behind = behind
         report.lag = lagReport(known.lag)
         report.hook = known.failure?.hook
         report.problem = known.problem
+        report.replayThrough = reached.flatMap { reached in
+            positions.map { HistoryToken(store: $0.newest.store, number: reached).description }
+        }
+        report.windowEndsAt = positions?.windows[consumer.author]?.description
         report.deadLetters = positions?.deadLetters[consumer.author]
         report.contexts = consumer.contexts.map { replica in
             context(replica.name, "replica", known.contexts[replica.name], replicaLag) {
@@ -214,6 +227,14 @@ extension ControlHandler {
 
 extension HookConfiguration {
     fileprivate var named: HookName { HookName(id: id.uuidString, name: fullName, kind: kind.rawValue) }
+}
+
+extension RunningFolder {
+    /// - Parameter stores: All that there are.
+    fileprivate func report(_ stores: [StoreReport]) -> TemplateReport {
+        TemplateReport(
+            name: template.name, folder: template.folder, problem: trouble, refused: refusals, stores: stores)
+    }
 }
 
 extension FeedReport {

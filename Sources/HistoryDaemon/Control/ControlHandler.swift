@@ -89,6 +89,8 @@ struct ControlHandler: Sendable {
         case .health: answer = await health()
         case .doctor(let store): answer = try await examine(store)
         case .consumers(let store): answer = try await consumers(of: store)
+        case .moveConsumer(let consumer, let to, let store, let skip, let dryRun):
+            answer = try await move(consumer, to: to, in: store, skips: skip, dryRun: dryRun, peer)
         case .hooks: answer = await hooks()
         case .removeHooks(let selection): answer = try await remove(selection, peer)
         case .plugins: answer = await pluginList()
@@ -96,8 +98,9 @@ struct ControlHandler: Sendable {
         case .testPlugin(let name, let hook, let token, let dryRun):
             answer = try await testPlugin(name, hook, token, dryRun: dryRun, peer)
         case .reload: answer = try await reload()
-        case .pause(let store): answer = try await pause(store, peer)
-        case .resume(let store): answer = try await resume(store, peer)
+        case .pause(let store, let consumer, let keep):
+            answer = try await pause(store, consumer: consumer, keep: keep, peer)
+        case .resume(let store, let consumer): answer = try await resume(store, consumer: consumer, peer)
         case .run(let store, let timeout): answer = try await run(store, timeout)
         case .wait(let consumer, let token, let store, let timeout):
             answer = try await wait(for: consumer, token, in: store, timeout)
@@ -148,15 +151,17 @@ struct ControlHandler: Sendable {
 
     // MARK: Names
 
-    /// The store of a name, or all.
+    /// The store of a name, those of a pattern, or all.
     func stores(_ name: String?) async throws(ControlError) -> [RunningStore] {
         let stores = await engine.stores
         guard let name else { return stores }
-        guard let store = stores.first(where: { $0.name == name }) else {
-            throw ControlError(
-                .unknownStore, "There is no store \"\(name)\". Stores: \(stores.map(\.name).quotedList).")
-        }
-        return [store]
+        if let store = stores.first(where: { $0.name == name }) { return [store] }
+        let fitting = NamePattern.isPattern(name) ? stores.filter { NamePattern.matches(name, $0.name) } : []
+        guard fitting.isEmpty else { return fitting }
+        let known = stores.filter { $0.configuration.template == nil }.map(\.name)
+        let templates = await engine.folders.map(\.template.name)
+        throw ControlError(
+            .unknownStore, "There is no store \"\(name)\". Stores: \((known + templates).quotedList).")
     }
 
     /// The one store in which there is such a consumer.

@@ -17,6 +17,7 @@ struct JournalEntry: Sendable {
         "delivery": "HISTORYD_DELIVERY",
         "token": "HISTORYD_TOKEN",
         "entity": "HISTORYD_ENTITY",
+        "template": "HISTORYD_TEMPLATE",
         "event": "MESSAGE_ID",
     ]
 

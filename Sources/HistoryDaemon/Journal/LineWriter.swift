@@ -1,6 +1,8 @@
 import Glibc
+import HistoryConfiguration
 import Logging
 import PersistentHistory
+import Synchronization
 
 /// Hands lines to standard error, or another descriptor, without blocking the caller: a pipe that nobody reads is full
 /// soon, and a terminal may be stopped (^S).
@@ -11,8 +13,24 @@ struct LogLine: LogRecord {
     /// With its line break.
     let bytes: [UInt8]
 
-    init(level: Logger.Level, message: String, metadata: Logger.Metadata = [:]) {
-        bytes = Array((LogText.line(level: level, message: message, metadata: metadata) + "\n").utf8)
+    init(
+        level: Logger.Level, message: String, metadata: Logger.Metadata = [:],
+        format: LogFormat = LogLine.format
+    ) {
+        let text =
+            switch format {
+            case .text: Array(LogText.line(level: level, message: message, metadata: metadata).utf8)
+            case .json: LogText.json(level: level, message: message, metadata: metadata, at: .now)
+            }
+        bytes = text + [UInt8(ascii: "\n")]
+    }
+
+    private static let isJSON = Atomic(false)
+
+    /// What lines are now, as of the configuration in force.
+    static var format: LogFormat {
+        get { isJSON.load(ordering: .relaxed) ? .json : .text }
+        set { isJSON.store(newValue == .json, ordering: .relaxed) }
     }
 
     var size: Int { bytes.count }

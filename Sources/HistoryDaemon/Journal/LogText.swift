@@ -12,6 +12,25 @@ enum LogText {
         return line
     }
 
+    /// An object on one line: time, level, message, then the fields by their names.
+    static func json(
+        level: Logger.Level, message: String, metadata: Logger.Metadata, at time: HistoryTimestamp
+    ) -> [UInt8] {
+        var json = JSONBytes()
+        json.object { json in
+            json.member("time", time.description)
+            json.member("level", level.rawValue)
+            json.member("message", message)
+            for (key, value) in metadata.sorted(by: { $0.key < $1.key })
+            where !["time", "level", "message"].contains(key) {
+                let text = "\(value)"
+                json.name(key)
+                json.string(key == "event" ? MessageCode(rawValue: text).map { "\($0)" } ?? text : text)
+            }
+        }
+        return json.bytes.array
+    }
+
     /// `key=value`; the value in quotes where it would not be read as one word.
     static func pair(_ key: String, _ value: Logger.MetadataValue) -> String {
         var text = "\(value)"

@@ -15,6 +15,13 @@ struct MetricsReport {
     let historySizes: [String: Int64]
     /// The size of a file; nil where there is none.
     let size: (String) -> Int64?
+    /// The templates of which each store has metrics.
+    var detailed: Set<String> = []
+
+    /// Those that have metrics of their own: a folder may have thousands.
+    private var stores: [StoreReport] {
+        report.stores.filter { store in store.template.map { detailed.contains($0) } ?? true }
+    }
 }
 
 extension MetricsReport {
@@ -49,11 +56,53 @@ extension MetricsReport {
             as: .counter, Double(loopStalls.count))
         text.write(
             "historyd_loop_longest_stall_seconds", "The longest of these.", loopStalls.longest / .seconds(1))
+        writeTemplates(&text)
         writeStores(&text)
         writeConsumers(&text)
         writeContexts(&text)
         writeHooks(&text)
         return text.end()
+    }
+
+    private func writeTemplates(_ text: inout MetricsText) {
+        let templates = report.templates ?? []
+        func write(
+            _ name: String, _ help: String, as kind: MetricsText.Kind = .gauge,
+            _ value: (TemplateReport) -> Double
+        ) { text.write(name, help, as: kind, templates.map { ([("template", $0.name)], value($0)) }) }
+        text.write(
+            "historyd_template_stores", "Stores of the folder, by state, as historyctl status reports it.",
+            templates.flatMap { template in
+                [("open", template.open), ("waiting", template.waiting), ("paused", template.paused)].map {
+                    ([("template", template.name), ("state", $0)], Double($1))
+                }
+            })
+        write("historyd_template_watched", "Whether the folder is watched.") { $0.problem == nil ? 1 : 0 }
+        write("historyd_template_failing_stores", "Stores with a problem, or with a consumer that has one.") {
+            Double($0.failing)
+        }
+        write(
+            "historyd_template_longest_lag_seconds",
+            "Age of the oldest transaction that a consumer of these stores has not processed."
+        ) { $0.longestLag }
+        write(
+            "historyd_template_dead_letters", "Calls of these stores that wait to be retried or dropped."
+        ) { Double($0.deadLetters) }
+        write(
+            "historyd_template_refused_files", "Files in the folder that were refused since it is watched.",
+            as: .counter
+        ) { Double($0.refused) }
+        var delays: [String: DurationHistogram] = [:]
+        for store in report.stores {
+            guard let template = store.template else { continue }
+            for consumer in status.stores[store.name]?.consumers.values.map(\.delays) ?? [] {
+                delays[template, default: DurationHistogram()].add(consumer)
+            }
+        }
+        text.write(
+            "historyd_template_delivery_delay_seconds",
+            "Time from a transaction's commit to its delivery to a hook, of all stores of the folder.",
+            histograms: templates.map { ([("template", $0.name)], delays[$0.name] ?? DurationHistogram()) })
     }
 
     private func writeStores(_ text: inout MetricsText) {
@@ -63,7 +112,7 @@ extension MetricsReport {
         ) {
             text.write(
                 name, help, as: kind,
-                report.stores.compactMap { store in value(store).map { ([("store", store.name)], $0) } })
+                stores.compactMap { store in value(store).map { ([("store", store.name)], $0) } })
         }
         func known(_ store: StoreReport) -> RuntimeStatus.Store? { status.stores[store.name] }
         // A paused store is open, unless something else is wrong with it.
@@ -129,7 +178,7 @@ extension MetricsReport {
     }
 
     private func writeConsumers(_ text: inout MetricsText) {
-        let consumers = report.stores.flatMap(\.consumers)
+        let consumers = stores.flatMap(\.consumers)
         func labels(_ consumer: ConsumerReport) -> MetricsText.Labels {
             [("store", consumer.store), ("consumer", consumer.consumer)]
         }
@@ -181,7 +230,7 @@ extension MetricsReport {
             _ kind: String, as label: String, up: String, _ help: String, lag: String, of missing: String,
             limit: Int = 10_000, isUp: (ContextReport) -> Bool = { $0.problem == nil }
         ) {
-            let contexts = report.stores.flatMap(\.consumers).flatMap { consumer in
+            let contexts = stores.flatMap(\.consumers).flatMap { consumer in
                 consumer.contexts.filter { $0.kind == kind }.map { context in
                     (
                         [("store", consumer.store), ("consumer", consumer.consumer), (label, context.name)]

@@ -59,6 +59,7 @@ extension Engine {
             keepingContexts: new.configuration.contextPlugins)
         let difference = await apply(new, next)
         if level != before { dependencies.level.level = level }
+        LogLine.format = new.configuration.logFormat
         return difference
     }
 }

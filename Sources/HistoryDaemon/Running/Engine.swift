@@ -22,6 +22,9 @@ actor Engine {
     /// How long a stop waits for the calls in flight, as of the configuration in force.
     nonisolated let stopTimeout: Locked<Duration>
     nonisolated let observer = SharedObserver()
+    nonisolated let keptPauses: KeptPauses
+    /// What changes the engine, one after the other.
+    nonisolated let jobs = SerialJobs()
     /// Looks for states that no store uses.
     nonisolated let unusedStates = SerialThreadExecutor()
 
@@ -29,6 +32,11 @@ actor Engine {
     private(set) var catalog: HookCatalog
     private(set) var stores: [RunningStore] = []
     private var plugins: [String: RunningPlugin] = [:]
+    /// The folders of templates, in their order.
+    var folders: [RunningFolder] = []
+    var lastFolder = 0
+    /// Which stores there are in them.
+    var roster: StoreRoster
     /// What served stores until they were configured otherwise, and waits for a disk or a lock.
     private var unended: [String: ServiceHost.HostedService] = [:]
 
@@ -47,6 +55,8 @@ actor Engine {
         self.dependencies = dependencies
         catalog = HookCatalog(loaded, persisted: persisted)
         stopTimeout = Locked(loaded.configuration.stopTimeout)
+        keptPauses = KeptPauses(stateFolder: dependencies.stateFolder)
+        roster = StoreRoster(loaded.configuration)
     }
 
     /// Begins everything; the hosts run it.
@@ -57,6 +67,9 @@ actor Engine {
     /// - Parameter names: The plugins that are waited for; nil for all.
     func waitUntilUp(_ names: [String]? = nil) async {
         await waitForPlugins(names)
+        // A folder whose disk does not answer keeps nobody waiting.
+        let listed = folders.map(\.listed)
+        await wait(atMost: Self.timeout * 2) { for folder in listed { await folder.wait() } }
         for store in stores { await store.up.wait() }
     }
 
@@ -118,26 +131,31 @@ actor Engine {
         }
         difference.plugins.ended = plugins.keys.filter { nextPlugins[$0] == nil }.sorted()
 
+        let nextFolders = folders(of: loaded.configuration.templates)
+        let endingFolders = folders.filter { old in !nextFolders.contains { $0.number == old.number } }
+        for folder in endingFolders { folder.end() }
+        folders = nextFolders
+        roster = StoreRoster(loaded.configuration)
+        for (index, folder) in folders.enumerated() {
+            for file in folder.filesInOrder { _ = roster.appear(.init(template: index, path: file)) }
+        }
+        let wanted = loaded.configuration.stores + roster.stores.sorted { $0.name < $1.name }
+
         var kept: [String: RunningStore] = [:]
-        for store in loaded.configuration.stores {
-            let old = stores.first { $0.name == store.name }
+        let oldStores = Dictionary(stores.map { ($0.name, $0) }) { first, _ in first }
+        for store in wanted {
+            let old = oldStores[store.name]
             let isSame = old.map { Self.areSame($0.configuration, store) } ?? false
             if isSame { kept[store.name] = old }
             difference.stores.add(store.name, isNew: old == nil, isSame: isSame)
         }
-        let configured = Set(loaded.configuration.stores.map(\.name))
+        let configured = Set(wanted.map(\.name))
         difference.stores.ended = stores.map(\.name).filter { !configured.contains($0) }
 
         let endingPlugins = (difference.plugins.ended + difference.plugins.changed).compactMap { plugins[$0] }
         let endingStores = stores.filter { kept[$0.name] == nil }
-        // These may take long, for their disks: no other store waits for them.
         let endingPasses = endingStores.map(\.control.passes)
-        await hold(endingPasses)
-        await withTaskGroup(of: Void.self) { group in
-            for store in endingStores { group.addTask { await store.finish(within: Self.timeout) } }
-        }
-        unended = unended.filter { !$0.value.hasEnded }
-        for store in endingStores where !store.service.hasEnded { unended[store.name] = store.service }
+        await finish(endingStores, within: Self.timeout)
         // Where a plugin goes, some stores may be calling it. Others do not wait for its calls to end.
         let ending = Set(difference.plugins.ended + difference.plugins.changed)
         let held = stores.filter { store in
@@ -155,7 +173,7 @@ actor Engine {
         endpoints.withLock { $0 = nextPlugins.mapValues(\.endpoint) }
         for store in endingStores where difference.stores.ended.contains(store.name) { store.control.end() }
         let controls = Dictionary(stores.map { ($0.name, $0.control) }) { first, _ in first }
-        stores = loaded.configuration.stores.map { store in
+        stores = wanted.map { store in
             kept[store.name] ?? start(store, controls[store.name] ?? newControl(of: store))
         }
         plugins = nextPlugins
@@ -166,20 +184,17 @@ actor Engine {
         dependencies.status.keepOnly(
             consumers: Dictionary(
                 uniqueKeysWithValues: stores.map { ($0.name, Set($0.served.consumers.map(\.author))) }),
-            hooks: Set(catalog.hooks.map(\.fullName)), plugins: Set(difference.plugins.unchanged))
+            hooks: Set(catalog.hooks.map(\.fullName)), plugins: Set(difference.plugins.unchanged),
+            mayCome: { name in loaded.configuration.templates.contains { $0.namePattern.matches(name) } })
         dependencies.status.update { status in
-            status.healthyLags = Dictionary(
-                uniqueKeysWithValues: stores.map { ($0.name, $0.configuration.healthyLag) })
-            status.healthyFeedLags = Dictionary(
-                stores.flatMap { store in
-                    store.configuration.authors.flatMap { author in
-                        author.contexts.compactMap { context in
-                            context.healthyLag.map { ([store.name, author.name, context.name], $0) }
-                        }
-                    }
-                }
-            ) { first, _ in first }
+            // A consumer that comes back may still be held.
+            for store in stores { status.setPaused(of: store) }
+            status.healthyLags = [:]
+            status.healthyFeedLags = [:]
+            status.templates = [:]
+            for store in stores { status.noteLimits(of: store.configuration) }
         }
+        showFolders()
         for passes in held + endingPasses { passes.release(by: .reload) }
         // What failed may be another now, or gone.
         for store in stores { store.control.passes.tryNow() }
@@ -192,20 +207,51 @@ actor Engine {
     }
 
     /// Lets current batches end, for a limited time.
-    private func hold(_ passes: [PassControl]) async {
+    private func hold(_ passes: [PassControl], within timeout: Duration = Engine.timeout) async {
         for control in passes { control.hold(by: .reload) }
-        await wait(atMost: Self.timeout) { for control in passes { await control.quiet() } }
+        await wait(atMost: timeout) { for control in passes { await control.quiet() } }
     }
 
-    /// A store that is new starts paused where its configuration says so.
+    /// Ends what serves stores. Their passes are held until then.
+    func finish(_ stores: [RunningStore], within timeout: Duration) async {
+        // These may take long, for their disks: no other store waits for them.
+        await hold(stores.map(\.control.passes), within: timeout)
+        await withTaskGroup(of: Void.self) { group in
+            for store in stores { group.addTask { await store.finish(within: timeout) } }
+        }
+        unended = unended.filter { !$0.value.hasEnded }
+        for store in stores where !store.service.hasEnded { unended[store.name] = store.service }
+    }
+
+    /// Begins stores that were not there.
+    func begin(_ configurations: [StoreConfiguration]) {
+        for configuration in configurations {
+            let store = start(configuration, newControl(of: configuration))
+            store.control.stopTimeout = loaded.configuration.stopTimeout
+            stores.append(store)
+        }
+    }
+
+    /// Leaves out stores that were ended.
+    func forget(_ names: Set<String>) { stores.removeAll { names.contains($0.name) } }
+
+    /// A store that is new starts paused where its configuration says so, or an operator wanted that kept.
     private func newControl(of store: StoreConfiguration) -> StoreControl {
         let control = StoreControl()
-        guard !store.autoStart else { return control }
+        for consumer in keptPauses.consumers(of: store.name) {
+            control.passes.hold(by: .consumer(BinaryText(consumer)))
+            dependencies.logger.report(
+                .paused,
+                "Consumer \"\(consumer)\" of store \"\(store.name)\" stays paused: its pause was kept over restarts.",
+                metadata: ["store": "\(store.name)", "consumer": "\(consumer)"])
+        }
+        let isKept = keptPauses.contains(.init(store: store.name))
+        guard isKept || !store.autoStart else { return control }
         control.passes.hold(by: .operatorOrder)
         dependencies.status.update(store.name) { $0.setPaused(true, store.name) }
+        let why = isKept ? "stays paused: its pause was kept over restarts" : "starts paused, as configured"
         dependencies.logger.report(
-            .paused, "Store \"\(store.name)\" starts paused, as configured.",
-            metadata: ["store": "\(store.name)"])
+            .paused, "Store \"\(store.name)\" \(why).", metadata: ["store": "\(store.name)"])
         return control
     }
 
@@ -213,7 +259,7 @@ actor Engine {
         let served = ServedStore(configuration, plugins: endpoints)
         let reporter = PipelineLog(
             store: configuration.name, logger: dependencies.logger, status: dependencies.status,
-            deliveries: dependencies.deliveries)
+            deliveries: dependencies.deliveries, isOfFolder: configuration.template != nil)
         let stop = OneShotEvent()
         let up = OneShotEvent()
         let runner = StoreRunner(
@@ -250,7 +296,7 @@ extension LoadedConfiguration {
     /// How many descriptors everything needs that is no store: the program itself with what is open for a moment,
     /// connections, and for each plugin the pipes of two processes, one that ends and one that begins.
     fileprivate func spareDescriptors(plugins: Int) -> Int {
-        let feeds = configuration.stores.flatMap(\.consumers).flatMap(\.contexts).count {
+        let feeds = configuration.storesAndPrototypes.flatMap(\.consumers).flatMap(\.contexts).count {
             if case .feed = $0.kind { true } else { false }
         }
         return 64 + ConnectionSlots.most + feeds + 8 * plugins

@@ -47,7 +47,7 @@ struct HookCatalog: Sendable {
     /// The names of the plugins that a store may be calling.
     func plugins(calledBy store: StoreConfiguration) -> Set<String> {
         let called = plugins.filter { plugin in
-            plugin.hooks.contains { $0.store == nil || $0.store == store.name }
+            plugin.hooks.contains { hook in hook.store.map { NamePattern.matches($0, store.name) } ?? true }
         }
         let contexts = store.authors.flatMap(\.contexts).compactMap { context in
             if case .plugin(let name) = context.kind { name } else { nil }

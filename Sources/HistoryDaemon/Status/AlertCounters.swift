@@ -28,11 +28,17 @@ struct AlertCounters: Codable, Sendable, Equatable {
     /// How often a coprocess has ended by itself, or could not be started.
     var pluginEnds: [String: Int] = [:]
 
+    /// Forgets stores that are gone.
+    mutating func forget(stores: Set<String>) { for name in stores { self.stores[name] = nil } }
+
     /// A plugin without hooks in force is gone as well.
-    mutating func keepOnly(stores: Set<String>, hooks: Set<String>) {
+    ///
+    /// - Parameter mayCome: Whether a store of a folder may have the name, that is yet to be listed.
+    mutating func keepOnly(stores: Set<String>, hooks: Set<String>, mayCome: (String) -> Bool = { _ in false })
+    {
         let plugins = Set(hooks.map { String($0.prefix { $0 != "/" }) })
         self.hooks = self.hooks.filter { hooks.contains($0.key) }
-        self.stores = self.stores.filter { stores.contains($0.key) }
+        self.stores = self.stores.filter { stores.contains($0.key) || mayCome($0.key) }
         pluginEnds = pluginEnds.filter { plugins.contains($0.key) }
     }
 

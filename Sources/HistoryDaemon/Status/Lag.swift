@@ -50,7 +50,7 @@ extension Lag {
 
 extension RuntimeStatus.Consumer {
     func isLagging(beyond limit: Duration, at now: HistoryTimestamp = .now) -> Bool {
-        ([lag] + contexts.values.map(\.lag)).contains { $0.age(at: now) > limit }
+        ([lag] + contexts.values.map(\.lag)).contains { $0.age(at: now) > limit + batchWindow }
     }
 }
 
@@ -115,7 +115,7 @@ extension ControlHandler {
         let known = dependencies.status.read { $0.stores[store.name]?.consumers ?? [:] }
         var positions: Set<Int64> = []
         func need(_ position: Int64) { if position < saved.newest.number { positions.insert(position) } }
-        for checkpoint in saved.cursors.values { need(checkpoint.position) }
+        for consumer in saved.cursors.keys { need(saved.had(by: consumer)) }
         for consumer in known.values {
             for failure in consumer.contexts.values { if let shown = failure.shown { need(shown.number) } }
         }
@@ -139,6 +139,8 @@ extension ControlHandler {
         _ store: RunningStore
     ) {
         let rule = store.served.rule
+        let windows = Dictionary(
+            uniqueKeysWithValues: store.served.consumers.map { ($0.author, $0.batchWindow) })
         dependencies.status.update(store.name) { status in
             func lag(_ position: Int64?, _ consumer: String) -> Lag {
                 guard let position, let backlog = backlogs[position] else { return Lag() }
@@ -151,7 +153,8 @@ extension ControlHandler {
             status.stores[store.name]?.neverCleaned = store.served.isNeverCleaned ? saved.changes : nil
             for consumer in store.served.consumers.map(\.author) {
                 var known = status.stores[store.name]?.consumers[consumer] ?? .init()
-                known.lag = lag(saved.cursors[consumer]?.position, consumer)
+                known.lag = lag(
+                    saved.cursors[consumer].map { _ in saved.had(by: BinaryText(consumer)) }, consumer)
                 for (name, failure) in known.contexts {
                     var lag = lag(failure.shown?.number, consumer)
                     if let shown = failure.shown, shown.number < saved.oldest.number {
@@ -159,6 +162,7 @@ extension ControlHandler {
                     }
                     known.contexts[name]?.lag = lag
                 }
+                known.batchWindow = windows[consumer] ?? .zero
                 known.feedLags = [:]
                 for (feed, backlog) in feeds where feed.consumer == consumer {
                     known.feedLags[feed.context] = Lag(backlog)
@@ -170,6 +174,11 @@ extension ControlHandler {
 }
 
 extension StoreControl.Positions {
+    /// The position up to which a consumer has had everything once: what is repeated is no lag.
+    fileprivate func had(by consumer: BinaryText) -> Int64 {
+        max(cursors[consumer]?.position ?? 0, reached[consumer] ?? 0)
+    }
+
     /// How many changes the history has, but for those that were kept in an earlier cleanup.
     var changes: Int64 { max(0, newest.number - oldest.number) }
 }

@@ -1,3 +1,4 @@
+import HistoryConfiguration
 import PersistentHistory
 
 /// The runtime status, for all parts that read it, wait for something in it, or report what changes it. The service
@@ -100,10 +101,26 @@ final class LiveStatus: Sendable {
         }
     }
 
+    /// Takes in stores that come and go without the others; no task waits for what is gone.
+    func change(ending: Set<String>, beginning: [(store: StoreConfiguration, consumers: Set<String>)]) {
+        let (line, woken) = state.withLock { state in
+            state.status.change(ending: ending, beginning: beginning)
+            for name in ending { state.parts.update(name, state.status) }
+            let woken = state.waiters.keys.filter { ending.contains($0.store) }
+                .compactMap { state.waiters.removeValue(forKey: $0) }
+            return (state.takeLine(beginning.first?.store.name ?? ending.first ?? ""), woken)
+        }
+        if let line { notifier.notify(.status(line)) }
+        for waiter in woken { waiter.signal() }
+    }
+
     /// Removes what is no longer in force; no task waits for those consumers any more.
-    func keepOnly(consumers: [String: Set<String>], hooks: Set<String>, plugins: Set<String>) {
+    func keepOnly(
+        consumers: [String: Set<String>], hooks: Set<String>, plugins: Set<String>,
+        mayCome: (String) -> Bool = { _ in false }
+    ) {
         let woken = state.withLock { state in
-            state.status.keepOnly(consumers: consumers, hooks: hooks, plugins: plugins)
+            state.status.keepOnly(consumers: consumers, hooks: hooks, plugins: plugins, mayCome: mayCome)
             return state.waiters.keys.filter { !state.status.isServed($0) }
                 .compactMap { state.waiters.removeValue(forKey: $0) }
         }

@@ -117,6 +117,11 @@ extension RuntimeStatus.Store {
                 $0.contexts = [:]
                 $0.move(to: token)
             }
+        case .consumerMoved(let consumer, _, let token, _):
+            change(consumer, mayChangeLine: true) {
+                $0.heldHooks = []
+                $0.move(to: token)
+            }
         case .cursorMoved(let consumer, let token):
             change(consumer, mayChangeLine: release(consumer)) { $0.move(to: token) }
         case .delivered(let consumer, let hook, let deliveries):

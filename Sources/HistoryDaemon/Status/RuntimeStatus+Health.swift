@@ -22,11 +22,52 @@ extension RuntimeStatus {
             reasons.append(
                 .init(plugin.isFailing ? .pluginFailing : .pluginRestarting, problem, plugin: name))
         }
+        for (name, folder) in folders.sorted(by: { $0.key < $1.key }) {
+            if let problem = folder.problem {
+                reasons.append(
+                    .init(
+                        .folderNotWatched,
+                        "The folder \"\(folder.path)\" of \"\(name)\" is not watched. \(problem)"
+                    ))
+            }
+            if let maximum = folder.maximum {
+                reasons.append(
+                    .init(
+                        .folderCrowded,
+                        "The folder \"\(folder.path)\" of \"\(name)\" has more than \(maximum) files: the others are not served. Raise \"maximumStores\"."
+                    ))
+            }
+        }
         for (name, store) in stores.sorted(by: { $0.key < $1.key }) {
             let limit = healthyLags[name] ?? StoreConfiguration.defaultHealthyLag
             reasons += store.reasons(name, limit, healthyFeedLags, at: now)
         }
-        return HealthReport(reasons: reasons)
+        return HealthReport(reasons: withoutRepetitions(reasons))
+    }
+
+    /// So many stores of a folder are named for a cause.
+    private static let mostNamed = 10
+
+    /// The same cause of many stores of one folder is named for some of them, and counted for the rest.
+    private func withoutRepetitions(_ reasons: [HealthReport.Reason]) -> [HealthReport.Reason] {
+        struct Key: Hashable {
+            let template: String
+            let cause: HealthReport.Cause
+        }
+        if templates.isEmpty { return reasons }
+        var counts: [Key: Int] = [:]
+        let kept = reasons.filter { reason in
+            guard let template = reason.store.flatMap({ templates[$0] }) else { return true }
+            counts[Key(template: template, cause: reason.cause), default: 0] += 1
+            return counts[Key(template: template, cause: reason.cause), default: 0] <= Self.mostNamed
+        }
+        let rest = counts.filter { $0.value > Self.mostNamed }.sorted { $0.key.template < $1.key.template }
+        return kept
+            + rest.map { key, count in
+                .init(
+                    key.cause,
+                    "The same of stores of \"\(key.template)\": \(count - Self.mostNamed, "reason") more.")
+            }
     }
 }
 
@@ -145,14 +186,15 @@ extension RuntimeStatus.Consumer {
                 failure.isReplica ? .replicaNotWritable : .contextFailing,
                 "\(failure.kind) \"\(context)\" of \"\(name)\": \(failure.reason)", context: context)
         }
-        // A paused store lags on purpose.
-        if isPaused { return reasons }
+        if self.isPaused { add(.paused, "\"\(name)\" is paused.") }
+        // What is paused lags on purpose.
+        if isPaused || self.isPaused { return reasons }
         func check(
             _ lag: Lag, _ cause: HealthReport.Cause, _ subject: String, context: String? = nil,
             within limit: Duration = limit
         ) {
             let age = lag.age(at: now)
-            guard age > limit else { return }
+            guard age > limit + batchWindow else { return }
             let count = "\(lag.isAtLeast ? "at least " : "")\(lag.transactions, "transaction")"
             add(cause, "\(subject) is \(age.components.seconds) s behind, \(count).", context: context)
         }

@@ -17,6 +17,8 @@ struct RuntimeStatus: Sendable {
         /// How many failures there were.
         var failures = 0
         var heldHooks: Set<String> = []
+        /// Whether an operator holds this consumer alone.
+        var isPaused = false
         /// Contexts that cannot be updated now.
         var contexts: [String: ContextFailure] = [:]
         /// What each context shows, since it was opened.
@@ -25,6 +27,8 @@ struct RuntimeStatus: Sendable {
         var unopened: Set<String> = []
         /// How long after their commit transactions were delivered.
         var delays = DurationHistogram()
+        /// So much later it has everything, on purpose.
+        var batchWindow = Duration.zero
         /// What it has not had, when that was looked at last.
         var lag = Lag()
         /// The same of its feeds, by name.
@@ -112,7 +116,20 @@ struct RuntimeStatus: Sendable {
         var movedTogether: (consumers: MovedConsumers, cursor: HistoryToken)?
     }
 
+    /// A folder whose files are stores.
+    struct Folder: Sendable, Equatable {
+        let path: String
+        /// Why it is not watched.
+        let problem: String?
+        /// The most files that are followed, if there are more.
+        let maximum: Int?
+    }
+
     var stores: [String: Store] = [:]
+    /// By the names of templates.
+    var folders: [String: Folder] = [:]
+    /// The templates of stores that have one.
+    var templates: [String: String] = [:]
     var hooks: [String: Hook] = [:]
     var plugins: [String: Plugin] = [:]
     /// What outlives a restart.
@@ -153,18 +170,55 @@ struct RuntimeStatus: Sendable {
     /// Forgets what is no longer in force.
     ///
     /// - Parameter plugins: Those that keep running.
-    mutating func keepOnly(consumers: [String: Set<String>], hooks: Set<String>, plugins: Set<String>) {
+    mutating func keepOnly(
+        consumers: [String: Set<String>], hooks: Set<String>, plugins: Set<String>,
+        mayCome: (String) -> Bool = { _ in false }
+    ) {
         count = (consumers.count, hooks.count)
         served = Set(
             consumers.flatMap { store, names in names.map { ConsumerID(store: store, consumer: $0) } })
         self.hooks = self.hooks.filter { hooks.contains($0.key) }
         self.plugins = self.plugins.filter { plugins.contains($0.key) }
-        counters.keepOnly(stores: Set(consumers.keys), hooks: hooks)
+        counters.keepOnly(stores: Set(consumers.keys), hooks: hooks, mayCome: mayCome)
         stores = stores.filter { consumers[$0.key] != nil }
         for (store, names) in consumers {
             let kept = stores[store]?.consumers.filter { names.contains($0.key) }
             stores[store]?.consumers = kept ?? [:]
             for name in names { stores[store]?.consumers[name]?.heldHooks.formIntersection(hooks) }
+        }
+    }
+
+    /// Takes in stores that come and go without the others.
+    mutating func change(
+        ending: Set<String>, beginning: [(store: StoreConfiguration, consumers: Set<String>)]
+    ) {
+        for name in ending {
+            if let store = stores.removeValue(forKey: name) {
+                for consumer in store.consumers.keys {
+                    served?.remove(ConsumerID(store: name, consumer: consumer))
+                }
+            }
+            healthyLags[name] = nil
+            templates[name] = nil
+            healthyFeedLags = healthyFeedLags.isEmpty ? [:] : healthyFeedLags.filter { $0.key.first != name }
+        }
+        counters.forget(stores: ending)
+        for (store, consumers) in beginning {
+            for consumer in consumers { served?.insert(ConsumerID(store: store.name, consumer: consumer)) }
+            noteLimits(of: store)
+        }
+        count.stores += beginning.count - ending.count
+    }
+
+    /// From which lag on a store is not healthy.
+    mutating func noteLimits(of store: StoreConfiguration) {
+        healthyLags[store.name] = store.healthyLag
+        templates[store.name] = store.template
+        for author in store.authors {
+            for context in author.contexts {
+                guard let lag = context.healthyLag else { continue }
+                healthyFeedLags[[store.name, author.name, context.name]] = lag
+            }
         }
     }
 

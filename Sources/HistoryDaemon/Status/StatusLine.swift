@@ -13,13 +13,14 @@ struct StatusLineParts: Sendable, Equatable {
     var deadLetters = 0
     var lagging = 0
     var paused = 0
+    var pausedConsumers = 0
     var untracked: [BinaryText] = []
     var holdingBack: Set<String> = []
 
     private static let numbers: [any WritableKeyPath<StatusLineParts, Int> & Sendable] = [
         \.waiting, \.stuck, \.stateFailing, \.trackingFailing, \.held, \.contextsFailing, \.deadLetters,
         \.lagging,
-        \.paused,
+        \.paused, \.pausedConsumers,
     ]
 
     var hasNames: Bool { !untracked.isEmpty || !holdingBack.isEmpty }
@@ -52,7 +53,8 @@ extension RuntimeStatus {
                 $0 + $1.contexts.values.count { $0.attempt >= PipelineEvent.lastingFailure }
             },
             deadLetters: store.deadLetters.values.reduce(0, +),
-            lagging: consumers.count { $0.isLagging(beyond: limit) }, paused: store.isPaused ? 1 : 0,
+            lagging: consumers.count { !$0.isPaused && $0.isLagging(beyond: limit) },
+            paused: store.isPaused ? 1 : 0, pausedConsumers: consumers.count(where: \.isPaused),
             untracked: Array(store.untracked.keys), holdingBack: store.holdingBack)
     }
 }
@@ -69,6 +71,11 @@ struct StatusLine: Sendable {
     }
 
     mutating func update(_ name: String, _ status: RuntimeStatus) {
+        guard status.stores[name] != nil else {
+            if let old = stores.removeValue(forKey: name) { total.count(old, -1) }
+            naming.remove(name)
+            return
+        }
         let parts = status.parts(of: name)
         if let old = stores.updateValue(parts, forKey: name) { total.count(old, -1) }
         total.count(parts)
@@ -92,6 +99,7 @@ struct StatusLine: Sendable {
             (all.lagging, "\(all.lagging, "consumer") lagging"),
             (all.holdingBack.count, "history kept for \(all.holdingBack.sorted().named)"),
             (all.paused, "\(all.paused, "store") paused"),
+            (all.pausedConsumers, "\(all.pausedConsumers, "consumer") paused"),
             (status.refusal == nil ? 0 : 1, "reload refused: \(status.refusal ?? "")"),
         ]
         return

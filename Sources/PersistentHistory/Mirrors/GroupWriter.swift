@@ -80,8 +80,12 @@ struct GroupWriter: ~Copyable {
 
     /// Writes the history after a number.
     ///
+    /// - Parameter floor: Numbers up to here may be missing.
     /// - Returns: The objects that it changed.
-    mutating func writeHistory(after number: Int64, isSnapshot: Bool = false) throws -> ChangedKeys {
+    /// - Throws: `HistoryGap` where others are.
+    mutating func writeHistory(after number: Int64, floor: Int64, isSnapshot: Bool = false) throws
+        -> ChangedKeys
+    {
         json.object { json in
             json.member("changes", Self.changeColumns)
         }
@@ -95,7 +99,11 @@ struct GroupWriter: ~Copyable {
         defer { sqlite3_reset(rows) }
         sqlite3_bind_int64(rows, 1, number)
         var last: [UInt8] = []
+        var end = number
         while try rows.step(db) {
+            let id = sqlite3_column_int64(rows, 0)
+            if let gap = HistoryGap(after: end, before: id, floor: floor) { throw gap }
+            end = id
             // Nearly always a text, and that of the row before.
             let origin = rows.textBytes(1)
             if origin.map({ !$0.elementsEqual(last) }) ?? true {

@@ -91,7 +91,14 @@ package final class MirrorSource {
             let end = try endPosition(db, header.newest)
             var writer = GroupWriter(db, tables, GroupBody(spoolingIn: folder))
             if tables.digest != position.schema { try writer.write(schema, header) }
-            let changed = try writer.writeHistory(after: position.number)
+            let changed: ChangedKeys
+            do {
+                // A mirror has what its own source published: there, numbers may be missing.
+                let floor = try StoreRecorder.isMirror(db) ? Int64.max : header.floor
+                changed = try writer.writeHistory(after: position.number, floor: floor)
+            } catch is HistoryGap {
+                return .lost(.gap)
+            }
             try writer.writeRows(changed, whole: whole)
             try writer.finish()
             return .group(
@@ -117,7 +124,7 @@ package final class MirrorSource {
                 body: GroupBody(spoolingIn: folder), schema: schema)
             var writer = GroupWriter(db, tables, group.body) { try grown(group) }
             try writer.write(schema, header)
-            _ = try writer.writeHistory(after: 0, isSnapshot: true)
+            _ = try writer.writeHistory(after: 0, floor: .max, isSnapshot: true)
             try writer.writeRows(ChangedKeys(), whole: Set(names: schema.tables.map(\.name)))
             try writer.finish()
             return group
@@ -163,6 +170,8 @@ package enum SourceLoss: Hashable, Sendable {
     case diverged
     /// The history after the position was deleted.
     case expired
+    /// Changes behind the position are missing in the middle: deleted by another hand, or in a damaged page.
+    case gap
     /// The schema changed unobserved: which tables were created again is not known.
     case schemaUnknown
 

@@ -21,6 +21,11 @@ extension PersistentHistoryTracker {
         public var cleansUnlisted = false
         /// An existing folder for what must outlive the process, such as each author's position.
         public var stateFolder: String
+        /// Where `currentAuthor` begins when it is new: by default with the oldest transaction.
+        public var startAt = StartingPosition.oldest
+        /// How long after the first commit that concerns `currentAuthor` a pass begins, unless a batch is full before; up
+        /// to an hour. By default it begins at once.
+        public var batchWindow = Duration.zero
         /// The replicas that the changes are merged into.
         public var contexts: [ReplicaContext] = []
         /// What else they are merged into: contexts of this program's own. No two contexts have one name.

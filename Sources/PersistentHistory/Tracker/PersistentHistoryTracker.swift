@@ -44,10 +44,12 @@ public actor PersistentHistoryTracker {
             cleansUnlisted: configuration.cleansUnlisted,
             mirroringAuthors: Set(names: configuration.mirroringAuthors),
             includingMirroring: configuration.includingMirroring)
-        let consumer = Consumer(
+        var consumer = Consumer(
             store: configuration.name, author: author, rule: rule, contexts: configuration.contexts,
             feeds: configuration.feeds.map { FeedContext(name: $0) },
             programContexts: configuration.programContexts)
+        consumer.startAt = configuration.startAt
+        consumer.batchWindow = min(max(configuration.batchWindow, .zero), .seconds(3600))
         var store = ServedStore(
             name: configuration.name, path: path, entities: configuration.entities, rule: rule,
             consumers: [consumer], cleaning: configuration.cleanStrategy,

@@ -45,7 +45,7 @@ struct Status: AsyncParsableCommand {
 
     private func show(_ bytes: [UInt8]) throws {
         try daemon.show(bytes, DaemonReport.self) { report, output in
-            let rows = [
+            let properties = [
                 ("Version", "\(report.version), process \(report.processID)"),
                 ("Since", report.startedAt), ("State", report.summary),
                 ("Configuration", report.configuration), ("Log level", report.logLevel),
@@ -54,58 +54,64 @@ struct Status: AsyncParsableCommand {
                     report.reload.map { $0.problems.isEmpty ? "\($0.at)" : "\($0.at), refused" } ?? ""
                 ),
             ]
-            for (name, value) in rows where !value.isEmpty {
+            for (name, value) in properties where !value.isEmpty {
                 try output.writeLine("\(name):".padded(to: 16) + value.printable)
             }
             for problem in report.reload?.problems ?? [] { try output.writeLine("  \(problem.printable)") }
             try output.writeLine("")
             var table = TextTable(["STORE", "STATE", "NEWEST", "CONSUMERS", "DEAD LETTERS", "PROBLEM"])
-            try table.write(
-                report.stores.map { store in
-                    [
-                        store.name, store.state.rawValue, store.newest?.tokenNumber ?? "",
-                        String(store.consumers.count),
-                        String(store.consumers.compactMap(\.deadLetters).reduce(0, +)), store.worst ?? "",
-                    ]
-                }, to: &output)
+            let stores = report.stores.filter(\.isNotable)
+            let rows = stores.map { store in
+                [
+                    store.name, store.state.rawValue, store.newest?.tokenNumber ?? "",
+                    String(store.consumers.count),
+                    String(store.consumers.compactMap(\.deadLetters).reduce(0, +)), store.worst ?? "",
+                ]
+            }
+            if !rows.isEmpty || report.templates == nil { try table.write(rows, to: &output) }
             try table.writeCut(to: &output)
-            for store in report.stores {
+            try report.writeTemplates(to: &output)
+            for store in stores {
                 guard let count = store.unlistedChanges, count > 0 else { continue }
                 try output.writeLine(
                     "\nStore \(store.name.printable) keeps \(count, "change") by unlisted authors without limit. Set \"cleanUnlisted\": true to clean them."
                 )
             }
-            for store in report.stores where store.neverCleaned == true {
+            for store in stores where store.neverCleaned == true {
                 guard let changes = store.changes, changes > 0 else { continue }
                 try output.writeLine(
                     "\nStore \(store.name.printable) is never cleaned and has \(Int(changes), "change") of history. Set \"clean\" in its configuration, or run historyctl clean."
                 )
             }
-            for reason in report.stores.compactMap(\.cleaningWaits) {
+            for reason in stores.compactMap(\.cleaningWaits) {
                 try output.writeLine("\n\(reason.printable)")
             }
             try report.writeFailingPlugins(to: &output)
-            try ConsumerList(consumers: report.stores.flatMap(\.consumers)).writeFeeds(to: &output)
+            try ConsumerList(consumers: stores.flatMap(\.consumers)).writeFeeds(to: &output)
         }
     }
 }
 
-struct Consumers: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "consumers",
-        abstract: "Show the consumers: how far each is, and what it waits for.")
-
-    @OptionGroup var daemon: DaemonOptions
-
-    @Option(help: "Only the consumers of this store.", completion: .stores)
-    var store: String?
-
-    func run() async throws {
-        try await daemon.ask(.consumers(store: store), ConsumerList.self) { try $0.write(to: &$1) }
-    }
-}
-
 extension DaemonReport {
+    /// The folders whose files are stores, each on a line.
+    fileprivate func writeTemplates(to output: inout StandardOutput) throws {
+        guard let templates, !templates.isEmpty else { return }
+        if stores.contains(where: \.isNotable) { try output.writeLine("") }
+        var table = TextTable([
+            "TEMPLATE", "STORES", "OPEN", "WAITING", "PAUSED", "LAGGING", "FAILING", "DEAD LETTERS", "REFUSED",
+            "PROBLEM",
+        ])
+        try table.write(
+            templates.map { template in
+                [template.name]
+                    + [
+                        template.stores, template.open, template.waiting, template.paused, template.lagging,
+                        template.failing, template.deadLetters, template.refused,
+                    ].map { String($0) } + [template.problem ?? ""]
+            }, to: &output)
+        try table.writeCut(to: &output)
+    }
+
     fileprivate func writeFailingPlugins(to output: inout StandardOutput) throws {
         let failing = (plugins ?? []).filter { $0.state == .failing }
         if failing.isEmpty { return }

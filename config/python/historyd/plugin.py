@@ -93,6 +93,11 @@ class Call:
         return [_transaction(each) for each in self.members.get("transactions", [])]
 
     @property
+    def is_replay(self) -> bool:
+        """Whether the call is made once more because an operator moved the consumer back."""
+        return bool(self.members.get("replay", False))
+
+    @property
     def reason(self) -> str:
         """Why history was lost: expired, restored, late or recreated."""
         return str(self.members["reason"])

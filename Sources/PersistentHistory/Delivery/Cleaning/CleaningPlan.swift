@@ -27,6 +27,8 @@ package struct CleaningPlan: Sendable, Equatable {
     package private(set) var young: YoungHistory?
     /// The history that it was made for; nil for whatever is found.
     var history: PlannedHistory?
+    /// Between which moves of consumers it was made.
+    private var gate: PlannedGate?
 
     /// - Parameters:
     ///   - newest: The store's newest change.
@@ -67,6 +69,7 @@ extension CleaningPlan {
     /// The plan for a store as it is. What is not for a feed is skipped first, so that it holds nothing back, and
     /// the checkpoints that the plan relies on are brought to the disk.
     init(_ store: ServedStore, source: any HistorySource, state: StateDatabase, force: Bool = false) throws {
+        let gate = PlannedGate(gate: state.cleaningGate)
         try FeedKeeper(store: store, source: source, state: state, reporter: SilentReporter())
             .skipWhatIsNotSent()
         let newest = try source.newestToken().number
@@ -104,6 +107,8 @@ extension CleaningPlan {
         }
         let relied = checkpoints.filter { $0.position >= number ?? 0 }.min { $0.position < $1.position }
         history = PlannedHistory(store: source.storeID, checkpoint: force ? nil : relied)
+        // With force, a consumer that is moved is passed by as any other.
+        self.gate = force ? nil : gate
     }
 
     /// Deletes what the plan allows, in small steps.
@@ -116,7 +121,7 @@ extension CleaningPlan {
         shouldStop: @Sendable () -> Bool
     ) async throws -> HistoryCleaner.Outcome {
         let outcome = try await HistoryCleaner(path: store.path, rule: store.rule).clean(
-            through: number ?? 0, of: history, timeout: timeout,
+            through: number ?? 0, of: history, gate: gate, timeout: timeout,
             progress: { progress in
                 switch progress {
                 case .stepped(let effort): reporter.report(.cleaningStepped(effort))
@@ -143,6 +148,16 @@ extension ServedStore {
             try YoungHistory(db, through: limit, youngerThan: time, now: now, known: known, rule: rule)
         }
     }
+}
+
+/// The moves of consumers that a plan knows of.
+struct PlannedGate: Sendable, Equatable {
+    let gate: CleaningGate
+    let pass: CleaningGate.Pass
+
+    init(gate: CleaningGate) { (self.gate, pass) = (gate, gate.pass) }
+
+    static func == (a: Self, b: Self) -> Bool { a.gate === b.gate && a.pass == b.pass }
 }
 
 /// What shows that a history is still the one that a cleanup was planned for, and not another store's or a backup's,

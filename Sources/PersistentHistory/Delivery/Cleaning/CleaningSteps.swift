@@ -44,10 +44,11 @@ struct CleaningSteps {
 
     /// Takes steps until the last one, a stop, or too many refusals.
     ///
+    /// - Parameter gate: Lets a step through unless a consumer was moved since the cleanup was planned.
     /// - Returns: What they did in all.
     /// - Throws: `HistoryError`; with `.storeBusy` after the timeout.
     mutating func take(
-        size: Int, in sizes: ClosedRange<Int>, _ shouldStop: @Sendable () -> Bool,
+        size: Int, in sizes: ClosedRange<Int>, _ gate: PlannedGate?, _ shouldStop: @Sendable () -> Bool,
         step: (Database, _ size: Int) throws -> CleaningStep,
         committed: (CleaningStep) -> Void = { _ in }
     ) async throws -> Int {
@@ -57,7 +58,7 @@ struct CleaningSteps {
         var isSaid = false
         var last: (version: Int64, newest: Int64?, at: ContinuousClock.Instant)?
         while !shouldStop() {
-            let (attempt, version) = try attempt(pace, step)
+            guard let (attempt, version) = try attempt(pace, gate, step) else { break }
             let now = ContinuousClock.now
             if now - reportedAt >= Self.reportInterval { report() }
             guard case .taken(let taken, let duration) = attempt else {
@@ -92,6 +93,14 @@ struct CleaningSteps {
             try await Task.sleep(for: pause, clock: .loop)
         }
         return done
+    }
+
+    /// - Returns: Nil if the gate is shut.
+    private mutating func attempt(
+        _ pace: CleaningPace, _ gate: PlannedGate?, _ step: (Database, _ size: Int) throws -> CleaningStep
+    ) throws -> (Attempt, version: Int64)? {
+        guard let gate else { return try attempt(pace, step) }
+        return try gate.gate.step(gate.pass) { try attempt(pace, step) }
     }
 
     /// - Returns: With it, SQLite's `data_version`, which changes with each commit of another connection.

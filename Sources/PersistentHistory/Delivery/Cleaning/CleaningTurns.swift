@@ -129,6 +129,9 @@ struct CleaningTurns: Sendable {
             let taken = schedule.taken(isHeldBack: !plan.blockers.isEmpty)
             try state.saveCleaning(at: store.clock.wall(), after: taken)
             return .taken
+        } catch is CancellationError {
+            // Between two steps, by the end of what serves the store; the next start goes on there.
+            return .failed
         } catch {
             report(error)
             return .failed

@@ -35,16 +35,18 @@ public struct HistoryCleaner: Sendable {
 
     /// - Parameters:
     ///   - history: What each step must find: the file may have been replaced since the plan was made.
+    ///   - gate: Lets a step through unless a consumer was moved since then.
     ///   - timeout: For how long it waits for a moment without other transactions.
     func clean(
-        through limit: Int64, of history: PlannedHistory?, timeout: Duration = HistoryCleaner.timeout,
+        through limit: Int64, of history: PlannedHistory?, gate: PlannedGate? = nil,
+        timeout: Duration = HistoryCleaner.timeout,
         progress: @escaping (CleaningProgress) -> Void = { _ in }, shouldStop: @Sendable () -> Bool
     ) async throws -> Outcome {
         let queue = try StoreConnection.open(path, .write, timeout: .zero, work: WorkLimit())
         var steps = CleaningSteps(path: path, queue: queue, timeout: timeout, progress: progress)
         defer { steps.report() }
         do {
-            let outcome = try await clean(&steps, through: limit, of: history, shouldStop)
+            let outcome = try await clean(&steps, through: limit, of: history, gate, shouldStop)
             try HistoryError.translating(path) { try queue.end() }
             return outcome
         } catch {
@@ -55,7 +57,7 @@ public struct HistoryCleaner: Sendable {
     }
 
     private func clean(
-        _ steps: inout CleaningSteps, through limit: Int64, of history: PlannedHistory?,
+        _ steps: inout CleaningSteps, through limit: Int64, of history: PlannedHistory?, _ gate: PlannedGate?,
         _ shouldStop: @Sendable () -> Bool
     ) async throws -> Outcome {
         let queue = steps.queue
@@ -67,7 +69,7 @@ public struct HistoryCleaner: Sendable {
         }
         let tables = CheckedTables()
         var deleted = 0
-        let done = try await steps.take(size: 250, in: 250...2000, shouldStop) { db, size in
+        let done = try await steps.take(size: 250, in: 250...2000, gate, shouldStop) { db, size in
             try tables.check(db)
             try history?.check(db)
             return try CleaningStep(db, limit: limit, rule: rule, size: size)
@@ -100,7 +102,7 @@ public struct HistoryCleaner: Sendable {
             )
         }
         guard isIncremental else { return 0 }
-        let pages = try await steps.take(size: 8, in: 4...256, shouldStop) { db, size in
+        let pages = try await steps.take(size: 8, in: 4...256, nil, shouldStop) { db, size in
             let before = try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0
             if before > 0 { try db.execute(sql: "PRAGMA incremental_vacuum(\(size))") }
             let freed = before - (try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0)

@@ -29,12 +29,12 @@ extension ConsumerMachine {
         case .transaction:
             call = merge.call(
                 hook, store: consumer.store, consumer: consumer.author, contexts: consumer.descriptions,
-                changes: changes, part: part, values: values)
+                changes: changes, part: part, values: values, replay: replay?.number)
         case .batch:
             let (groups, failure) = merge.groups(for: hook, changes: changes, part: part, values: values)
             call = merge.call(
                 hook, store: consumer.store, consumer: consumer.author, groups: groups, part: part,
-                values: values)
+                values: values, replay: replay?.number)
             if let failure { return take(.failure(failure), of: hook, call, dependencies) }
             // A batch or a part that has nothing for the hook makes no call; but the last part follows those that did.
             if groups.isEmpty, !(part?.isLast ?? false && merge.hasMadePart) {
@@ -96,7 +96,8 @@ extension ConsumerMachine {
 
     mutating func endMerge(_ dependencies: Dependencies) -> Next {
         guard let merge = pending.take() else { return .proceed }
-        if !consumer.feeds.isEmpty {
+        // What is repeated the feeds have had, or will have, as it was decided first.
+        if !consumer.feeds.isEmpty, replay == nil {
             let unmerged = merge.unmerged
             if !unmerged.isEmpty { effects.append(.saveUnmerged(unmerged)) }
         }
@@ -197,7 +198,10 @@ extension ConsumerMachine {
             effects.append(.removeExpiry)
             return .proceed
         }
-        let call = ExpiredCall(expiry, hook: hook, store: consumer.store, consumer: consumer.author)
+        // Notices of lost history are not repeated; those that lie in the history are.
+        let replay = expiry.reason == .recreated ? replay?.number : nil
+        let call = ExpiredCall(
+            expiry, hook: hook, store: consumer.store, consumer: consumer.author, replay: replay)
         if givenUp.contains(call.header, call.parameters) {
             notifiedOfExpiry.insert(hook.name)
             return sendExpiry(expiry, dependencies)

@@ -15,8 +15,15 @@ extension ConsumerMachine {
             dependencies.takesOwn && consumer.hasContexts
             ? consumer.rule.own(batch.transactions, after: cursor, of: consumer.author) : []
         let unseen = relevant.drop { $0.number <= observed }
+        let routes = replay.map { replay in
+            dependencies.hooks.transactionObservers.map { hook in
+                HookRoute(
+                    store: consumer.store, consumer: consumer.author, hook: hook, replay: replay.number)
+            }
+        }
         let plan = DeliveryPlan(
-            unseen, hooks: dependencies.hooks.transactionObservers, routes: dependencies.hooks.routes,
+            unseen, hooks: dependencies.hooks.transactionObservers,
+            routes: routes ?? dependencies.hooks.routes,
             store: consumer.store,
             consumer: consumer.author, done: done, givenUp: givenUp, values: batch.values)
         // No hook has run, and none needs to. (Feeds get what lies behind the cursor: it is saved before, since

@@ -107,6 +107,8 @@ struct ConsumerMachine: Sendable {
     var failing: (hook: String, attempts: Int)?
     /// Calls behind the cursor that an earlier session gave up.
     let givenUp: GivenUpCalls
+    /// What an operator has repeated, until the cursor is where it had been.
+    var replay: Replay?
     /// Whether it had everything before this pass.
     var wasCaughtUp = false
     var effects: [Effect] = []
@@ -130,7 +132,7 @@ struct ConsumerMachine: Sendable {
 
     init(
         _ consumer: Consumer, storeID: StoreID, cursor: Int64, fingerprint: String? = nil, batchEnd: Int64 = 0,
-        expiry: Expiry? = nil, givenUp: GivenUpCalls = GivenUpCalls()
+        expiry: Expiry? = nil, givenUp: GivenUpCalls = GivenUpCalls(), replay: Replay? = nil
     ) {
         self.consumer = consumer
         self.storeID = storeID
@@ -139,6 +141,7 @@ struct ConsumerMachine: Sendable {
         self.batchEnd = batchEnd
         self.expiry = expiry
         self.givenUp = givenUp
+        self.replay = replay.flatMap { $0.through > cursor ? $0 : nil }
         observed = cursor
     }
 
@@ -164,10 +167,12 @@ struct ConsumerMachine: Sendable {
         case .proceed: return proceed(dependencies)
         case .fetched(let fetched):
             // What an earlier run was interrupted in is gone: nothing of it is left to be repeated.
-            if fetched.end <= cursor, case .batch(through: .some) = waitsFor {
-                return fetch(through: nil)
+            if fetched.end <= cursor, case .batch(through: .some(let last)) = waitsFor {
+                if last == replay?.through { endReplay() }
+                return fetch(through: replay?.through)
             }
-            return consumer.hasContexts
+            // The rows that contexts read are those of the newest transactions.
+            return consumer.hasContexts && replay == nil
                 ? .stage(fetched, takesOwn: dependencies.takesOwn) : deliver(fetched, dependencies)
         case .staged(let batch): return deliver(batch, dependencies)
         case .read(let changes, let values):
@@ -200,7 +205,8 @@ struct ConsumerMachine: Sendable {
         if let expiry { return sendExpiry(expiry, dependencies) }
         if pending != nil { return merge(dependencies) }
         if let batch, batch.end > cursor { return deliver(batch, dependencies) }
-        return fetch(through: batchEnd > cursor ? batchEnd : nil)
+        // What is repeated, and what is not, come in batches of their own.
+        return fetch(through: batchEnd > cursor ? batchEnd : replay?.through)
     }
 
     mutating func fetch(through last: Int64?) -> Next {
@@ -238,7 +244,15 @@ struct ConsumerMachine: Sendable {
         (cursor, fingerprint) = (number, checkpoint.fingerprint)
         observed = max(observed, number)
         if let batch, batch.end <= number { self.batch = nil }
+        if let replay, replay.through <= number { endReplay() }
         report(.cursorMoved(consumer: consumer.author, to: HistoryToken(store: storeID, number: number)))
+    }
+
+    /// From here on, nothing is repeated. The batch that was in progress where the consumer had been is the next.
+    private mutating func endReplay() {
+        guard let replay else { return }
+        batchEnd = replay.batchEnd(at: max(cursor, replay.through), saved: batchEnd)
+        self.replay = nil
     }
 
     mutating func report(_ event: PipelineEvent) { effects.append(.report(event)) }

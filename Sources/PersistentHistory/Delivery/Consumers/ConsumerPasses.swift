@@ -1,6 +1,6 @@
 // MARK: - Holding
 
-/// Lets an operator hold the passes of a store's consumers, let them go on, and have what failed
+/// Lets an operator hold the passes of a store's consumers, or of some of them, let them go on, and have what failed
 /// tried again at once.
 ///
 /// A hold lets the current batches finish; nothing new is started until all holds are
@@ -9,23 +9,41 @@ package final class PassControl: Sendable {
     /// The reason of a hold: one does not release what another holds.
     package enum Holder: Sendable, Hashable {
         case operatorOrder, reload
+        /// An operator holds one consumer alone.
+        case consumer(BinaryText)
+
+        fileprivate func holds(_ consumer: String?) -> Bool {
+            switch self {
+            case .operatorOrder, .reload: true
+            case .consumer(let held): consumer.map { held.text.hasSameBytes(as: $0) } ?? false
+            }
+        }
     }
 
     private struct State {
         var holders: Set<Holder> = []
-        var underWay = 0
-        /// Requested when no batch runs any more.
-        var quiet: OneShotEvent?
+        /// Batches, by consumer.
+        var underWay: [String: Int] = [:]
+        /// Those who wait until no batch runs any more, or none of a consumer.
+        var quiet: [(consumer: String?, signal: OneShotEvent)] = []
         var released = OneShotEvent()
         /// The consumers' owner, while the store is open.
         var owner: Owner?
+
+        func isHeld(_ consumer: String?) -> Bool { holders.contains { $0.holds(consumer) } }
+
+        func isQuiet(_ consumer: String?) -> Bool {
+            consumer.map { underWay[$0] == nil } ?? underWay.isEmpty
+        }
     }
 
     struct Owner: Sendable {
-        /// The passes are no longer held.
+        /// Some passes are no longer held.
         let released: @Sendable () -> Void
         /// The pauses after failures are over.
         let tryNow: @Sendable () -> Void
+        /// A consumer is held: it does not stay idle, because idle consumers are moved past commits.
+        var held: @Sendable (_ consumer: String) -> Void = { _ in }
     }
 
     private let state = Locked(State())
@@ -34,15 +52,21 @@ package final class PassControl: Sendable {
 
     package func isHeld(by holder: Holder) -> Bool { state.withLock { $0.holders.contains(holder) } }
 
-    /// Whether the passes are held.
-    var isHeld: Bool { state.withLock { !$0.holders.isEmpty } }
+    /// Whether the passes of all consumers are held.
+    var isHeld: Bool { state.withLock { $0.isHeld(nil) } }
 
     /// Begins to hold; `quiet` waits until it is felt.
-    package func hold(by holder: Holder) { state.withLock { _ = $0.holders.insert(holder) } }
+    package func hold(by holder: Holder) {
+        let owner = state.withLock { state in
+            state.holders.insert(holder)
+            return state.owner
+        }
+        if case .consumer(let consumer) = holder { owner?.held(consumer.text) }
+    }
 
     package func release(by holder: Holder) {
         let (released, owner) = state.withLock { state -> (OneShotEvent?, Owner?) in
-            guard state.holders.remove(holder) != nil, state.holders.isEmpty else { return (nil, nil) }
+            guard state.holders.remove(holder) != nil, !state.isHeld(nil) else { return (nil, nil) }
             defer { state.released = OneShotEvent() }
             return (state.released, state.owner)
         }
@@ -50,12 +74,12 @@ package final class PassControl: Sendable {
         owner?.released()
     }
 
-    /// Returns when no batch runs, or the task is cancelled.
-    package func quiet() async {
+    /// Returns when no batch runs, or none of a consumer, or the task is cancelled.
+    package func quiet(_ consumer: String? = nil) async {
         let signal = state.withLock { state -> OneShotEvent? in
-            guard state.underWay > 0 else { return nil }
-            let signal = state.quiet ?? OneShotEvent()
-            state.quiet = signal
+            if state.isQuiet(consumer) { return nil }
+            let signal = OneShotEvent()
+            state.quiet.append((consumer, signal))
             return signal
         }
         await signal?.wait()
@@ -67,11 +91,13 @@ package final class PassControl: Sendable {
     // MARK: For the held parts
 
     /// Begins a batch, once the passes are not held; false if a stop is requested before.
-    func enter(_ stop: OneShotEvent) async -> Bool {
+    ///
+    /// - Parameter consumer: The consumer of which it is.
+    func enter(_ stop: OneShotEvent, _ consumer: String = "") async -> Bool {
         while !stop.isSignaled, !Task.isCancelled {
             let released = state.withLock { state -> OneShotEvent? in
-                if !state.holders.isEmpty { return state.released }
-                state.underWay += 1
+                if state.isHeld(consumer) { return state.released }
+                state.underWay[consumer, default: 0] += 1
                 return nil
             }
             guard let released else { return true }
@@ -80,23 +106,25 @@ package final class PassControl: Sendable {
         return false
     }
 
-    func leave() {
-        let quiet = state.withLock { state -> OneShotEvent? in
-            state.underWay -= 1
-            guard state.underWay == 0 else { return nil }
-            defer { state.quiet = nil }
-            return state.quiet
+    func leave(_ consumer: String = "") {
+        let signals = state.withLock { state -> [OneShotEvent] in
+            let left = (state.underWay[consumer] ?? 0) - 1
+            state.underWay[consumer] = left > 0 ? left : nil
+            guard left <= 0, !state.quiet.isEmpty else { return [] }
+            let waiting = state.quiet
+            state.quiet = waiting.filter { !state.isQuiet($0.consumer) }
+            return waiting.filter { state.isQuiet($0.consumer) }.map(\.signal)
         }
-        quiet?.signal()
+        for signal in signals { signal.signal() }
     }
 
     func setOwner(_ owner: Owner?) { state.withLock { $0.owner = owner } }
 
     /// Begins a batch, unless the passes are held: then the owner is notified when they no longer are.
-    func tryEnter() -> Bool {
+    func tryEnter(_ consumer: String = "") -> Bool {
         state.withLock { state in
-            guard state.holders.isEmpty else { return false }
-            state.underWay += 1
+            if state.isHeld(consumer) { return false }
+            state.underWay[consumer, default: 0] += 1
             return true
         }
     }

@@ -22,7 +22,8 @@ extension ConsumerRunner {
 
     var dependencies: ConsumerMachine.Dependencies {
         ConsumerMachine.Dependencies(
-            hooks: hookSet, now: store.state.clock.wall(), isEnding: isEnding, callTime: callTime)
+            hooks: hookSet, now: store.state.clock.wall(), isEnding: isEnding || moveRequest != nil,
+            callTime: callTime)
     }
 
     func perform(_ effects: [ConsumerMachine.Effect]) throws {
@@ -55,6 +56,9 @@ extension ConsumerRunner {
     func act(on next: ConsumerMachine.Next) throws -> ConsumerMachine.Event? {
         switch next {
         case .fetch(let number, let last):
+            if last == nil, number >= endOfPass {
+                return .fetched(HistoryBatch(transactions: [], end: number, isLast: true, fingerprint: nil))
+            }
             return .fetched(
                 try store.fetcher.batch(after: number, through: last, values: hookSet.wantedValues))
         case .findFingerprint(let position, let batch):
@@ -97,10 +101,14 @@ extension ConsumerRunner {
             }
             return
         }
+        let cancellation = OneShotEvent()
+        callCancellation = cancellation
         let isBegun = session.errand(
             { [errands = session.errands] in
                 // It throws only if it was broken off before it began.
-                try? await errands.breakable { await endpoint.answer(request) }
+                try? await errands.breakable {
+                    try await cancellation.cancelling { await endpoint.answer(request) }
+                }
             }, for: consumer.author
         ) { runner, answer in
             runner.take(answer)
@@ -165,6 +173,7 @@ extension ConsumerRunner {
         // A wish to try at once that came during the attempt is meant for the next one.
         pauseTimer = session.schedule(after: triesNow ? .zero : delay, for: consumer.author) { $0.resume() }
         session.assumeIsolated { [author = consumer.author] in $0.stoppedWorking(author) }
+        if moveRequest != nil { moveNow() }
     }
 
     func resume() {
@@ -233,7 +242,8 @@ extension ConsumerRunner {
             store.reporter.report(.tokenExpired(consumer: author, error))
             machine = ConsumerMachine(
                 consumer, storeID: store.storeID, cursor: position, fingerprint: fingerprint,
-                expiry: try state.cursors.expiry(of: author, store: store.storeID))
+                expiry: try state.cursors.expiry(of: author, store: store.storeID),
+                replay: try state.replays.last(of: author))
         } catch {
             return fail(error) { $0.step() }
         }

@@ -9,6 +9,8 @@ final class ConsumerRunner {
         /// It has not been prepared yet.
         case begun
         case idle
+        /// Something has come, and the consumer's batch window is not over.
+        case gathering
         case working
         /// Passes are held, for example by a pause.
         case held
@@ -32,6 +34,12 @@ final class ConsumerRunner {
     var phase = Phase.begun
     /// Woken up, or asked to try at once, while it was working.
     var isWoken = false
+    /// The same, by somebody who does not wait for a batch window.
+    var isHurried = false
+    /// What is gathered now.
+    var window: BatchWindow?
+    /// Where the history ended when the pass began. With a batch window, what comes later is for the next pass.
+    var endOfPass: Int64 = .max
     var triesNow = false
     var isStopping = false
     /// A stop counts from its request on, before all parts are notified.
@@ -50,6 +58,13 @@ final class ConsumerRunner {
     var pauseTimer: StoreTimer?
     var contextsTimer: StoreTimer?
     var conversation: (any HookConversation)?
+    /// Cancels the call in flight, where it is not on the loop.
+    var callCancellation = OneShotEvent()
+    /// An operator wants it to continue elsewhere.
+    var moveRequest: MoveRequest?
+    var moveTimer: StoreTimer?
+    /// Its contexts have yet to catch up with it.
+    var isMovedForward = false
     /// When the call in flight was made.
     var callBegan = SuspendingClock.now
     var callTime: Duration = .zero
@@ -57,7 +72,8 @@ final class ConsumerRunner {
     var cursor: Int64 { machine.cursor }
 
     var isIdle: Bool { phase == .idle }
-    var isPaused: Bool { phase == .paused }
+    /// Nothing happens until a timer fires.
+    var isWaiting: Bool { phase == .paused || phase == .gathering }
 
     init(_ beginning: OpenStore.Beginning, of session: StoreSession) {
         consumer = beginning.consumer
@@ -73,17 +89,23 @@ final class ConsumerRunner {
             isRestored: beginning.expiry?.reason == .restored)
         machine = ConsumerMachine(
             consumer, storeID: store.storeID, cursor: beginning.cursor, fingerprint: fingerprint,
-            batchEnd: beginning.batchEnd, expiry: beginning.expiry, givenUp: beginning.givenUp)
+            batchEnd: beginning.batchEnd, expiry: beginning.expiry, givenUp: beginning.givenUp,
+            replay: beginning.replay)
     }
 
     // MARK: Wake-ups
 
     /// There may be something new.
-    func wakeUp() {
+    ///
+    /// - Parameter atOnce: Without waiting for a batch window.
+    func wakeUp(atOnce: Bool = false) {
         switch phase {
         case .begun: prepare()
-        case .idle: beginPass()
-        case .working, .held, .paused: isWoken = true
+        case .idle: if atOnce { beginPass() } else { beginPassOrWindow() }
+        case .gathering: if atOnce || isBatchFull { endWindow() }
+        case .working, .held, .paused:
+            isWoken = true
+            if atOnce { isHurried = true }
         case .ended: break
         }
     }
@@ -108,13 +130,16 @@ final class ConsumerRunner {
     func end() {
         isStopping = true
         switch phase {
-        case .begun, .idle, .held, .paused: ended()
+        case .begun, .idle, .gathering, .held, .paused: ended()
         case .working, .ended: break
         }
     }
 
     /// Cancels the call in progress.
-    func cancelCall() { conversation?.cancel() }
+    func cancelCall() {
+        conversation?.cancel()
+        callCancellation.signal()
+    }
 
     func ended(_ error: (any Error)? = nil) {
         if phase == .ended { return }
@@ -122,6 +147,11 @@ final class ConsumerRunner {
         phase = .ended
         pauseTimer?.cancel()
         contextsTimer?.cancel()
+        moveTimer?.cancel()
+        closeWindow()
+        if let request = moveRequest.take(), request.begin() {
+            request.end(.failure(HistoryError.storeNotOpen))
+        }
         session.assumeIsolated { $0.consumerEnded(error) }
     }
 
@@ -141,8 +171,9 @@ final class ConsumerRunner {
             return fail(error) { $0.prepare() }
         }
         if !consumer.hasContexts { return beginPass() }
+        let takesOwn = !hooks.hooks(store: consumer.store, consumer: consumer.author).mergers.isEmpty
         errand { [contexts] in
-            try await contexts.tend(cursor: cursor)
+            try await contexts.tend(cursor: cursor, takesOwn: takesOwn)
         } then: { runner, _ in
             runner.beginPass()
         } again: {
@@ -156,8 +187,9 @@ final class ConsumerRunner {
             session.assumeIsolated { $0.consumerPrepared() }
         }
         recovered()
-        isWoken = false
+        (isWoken, isHurried) = (false, false)
         startOfPass = machine.cursor
+        if hasWindow { endOfPass = store.fetcher.end.number }
         if let checkpoint = store.state.cursors.idle.wake(consumer.author) {
             do { try perform(machine.goOn(from: checkpoint)) } catch { return fail(error) { $0.step() } }
         }
@@ -169,7 +201,11 @@ final class ConsumerRunner {
     /// Begins or continues a step, once the passes are not held.
     func enter(with event: ConsumerMachine.Event) {
         if isEnding { return ended() }
-        guard control.passes.tryEnter() else {
+        if moveRequest != nil, move() {
+            phase = .working
+            return beginAfterMove()
+        }
+        guard control.passes.tryEnter(consumer.author) else {
             resumption = { $0.enter(with: event) }
             phase = .held
             return
@@ -186,7 +222,7 @@ final class ConsumerRunner {
     func leaveStep() {
         guard isInStep else { return }
         isInStep = false
-        control.passes.leave()
+        control.passes.leave(consumer.author)
     }
 
     /// It has everything.
@@ -195,16 +231,19 @@ final class ConsumerRunner {
         if isEnding { return ended() }
         phase = .idle
         recovered()
+        if moveRequest != nil { return moveNow() }
         letCommitsPass()
         let (author, brought) = (consumer.author, machine.cursor > startOfPass)
         session.assumeIsolated { $0.caughtUp(author, brought) }
         watchContexts()
-        if isWoken, phase == .idle { beginPass() }
+        if isWoken, phase == .idle { wakeUp(atOnce: isHurried) }
     }
 
     /// A consumer without contexts, feeds and hooks for every entity is not woken by every commit.
     func letCommitsPass() {
-        guard !consumer.hasContexts, consumer.feeds.isEmpty, let interests = hookSet.interests else { return }
+        guard !consumer.hasContexts, consumer.feeds.isEmpty, let interests = hookSet.interests,
+            !control.passes.isHeld(by: .consumer(BinaryText(consumer.author)))
+        else { return }
         store.state.cursors.idle.add(
             consumer.author, at: machine.cursor, until: interests, hooks: hookSet.version)
     }

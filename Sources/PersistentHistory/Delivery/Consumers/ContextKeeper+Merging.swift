@@ -7,7 +7,7 @@ extension ContextKeeper {
     ///
     /// - Returns: The batch as it is to be delivered.
     func stage(_ batch: HistoryBatch, cursor: Int64, takesOwn: Bool) async throws -> HistoryBatch {
-        try await tend(cursor: cursor)
+        try await tend(cursor: cursor, takesOwn: takesOwn)
         let ready = contexts.filter { $0.copiesRows && positions[$0.name] != nil }
         guard batch.isLast, !ready.isEmpty, let recorder = source.recorder else { return batch }
         return try snapshots.read { store in
@@ -81,7 +81,9 @@ extension ContextKeeper {
     /// Lets contexts show all that they have taken in, and follow the store's schema, once their consumer is level.
     func settle(cursor: Int64, _ fingerprint: String? = nil) async throws {
         let unsettled = contexts.filter { $0.isUnsettled && positions[$0.name] != nil }
-        if retryDelay != nil || !unsettled.allSatisfy(\.isOpen) { try await tend(cursor: cursor) }
+        if retryDelay != nil || !unsettled.allSatisfy(\.isOpen) {
+            try await tend(cursor: cursor, takesOwn: takesOwn)
+        }
         await calls.lock()
         defer {
             for context in contexts { reportShown(by: context, through: cursor) }

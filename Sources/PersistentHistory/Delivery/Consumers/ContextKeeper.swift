@@ -26,6 +26,8 @@ actor ContextKeeper {
     private var misled: Set<String> = []
     /// Contexts that are to be filled again by an operator's order.
     private var ordered: Set<String> = []
+    /// Whether the contexts take in the consumer's own changes, too, as of the last batch.
+    var takesOwn = false
     /// A context is called in order, also where an operator has it filled meanwhile.
     let calls = AsyncLock()
 
@@ -133,7 +135,8 @@ actor ContextKeeper {
     /// lost when the power fails, and a context that failed was left behind.
     ///
     /// - Throws: `HistoryError` for what is wrong with the store or the state.
-    func tend(cursor: Int64) async throws {
+    func tend(cursor: Int64, takesOwn: Bool = false) async throws {
+        self.takesOwn = takesOwn
         await calls.lock()
         defer { calls.unlock() }
         try await openAll(cursor: cursor)
@@ -225,7 +228,10 @@ actor ContextKeeper {
                     continue
                 }
                 let end = min(batch.end, cursor)
-                let missed = relevant(batch, after: position).filter { $0.number <= end }
+                let own =
+                    takesOwn ? consumer.rule.own(batch.transactions, after: position, of: consumer.author) : []
+                let missed = (own + relevant(batch, after: position)).filter { $0.number <= end }
+                    .sorted { $0.number < $1.number }
                 try await merge(
                     context.takesParts ? missed : missed.map(source.whole), through: end,
                     source.fingerprint(at: end, in: batch), into: context)

@@ -35,6 +35,8 @@ struct OpenStore: Sendable {
         let expiry: Expiry?
         /// Calls behind the cursor that became dead letters.
         let givenUp: GivenUpCalls
+        /// What is repeated, where it was moved back.
+        var replay: Replay?
     }
 
     /// How many seconds an opening waits for a lock: where writers are never still, a store is seldom free for
@@ -155,26 +157,38 @@ struct OpenStore: Sendable {
         }
     }
 
-    /// A new consumer begins where the history begins, and is notified if that is not the start of the history.
+    /// A new consumer begins where the history begins, and is notified if that is not the start of the history; or,
+    /// where it is to begin with what comes, at the end.
     private static func beginning(
         of consumer: Consumer, _ state: StateDatabase, _ source: any HistorySource,
         _ deadLetters: [String: Int], _ reporter: any PipelineReporter
     ) throws -> Beginning {
         if try state.cursors.checkpoint(of: consumer.author) == nil {
-            let oldest = try source.oldestToken()
-            try state.startOver(
-                consumer.author, oldest.number > 0 ? Expiry(reason: .late, lost: nil, after: oldest) : nil,
-                at: oldest.number)
-            reporter.report(.consumerBegan(consumer: consumer.author, at: oldest))
+            switch consumer.startAt {
+            case .oldest:
+                let oldest = try source.oldestToken()
+                try state.startOver(
+                    consumer.author, oldest.number > 0 ? Expiry(reason: .late, lost: nil, after: oldest) : nil,
+                    at: oldest.number)
+                reporter.report(.consumerBegan(consumer: consumer.author, at: oldest))
+            case .newest:
+                let end = try source.end()
+                try state.startOver(consumer.author, nil, at: end.number, fingerprint: end.fingerprint)
+                let newest = HistoryToken(store: source.storeID, number: end.number)
+                reporter.report(.consumerBegan(consumer: consumer.author, at: newest))
+            }
         }
         let checkpoint = try state.cursors.checkpoint(of: consumer.author)
         let cursor = checkpoint?.position ?? 0
+        let replay = try state.replays.last(of: consumer.author)
+        let batchEnd = try state.cursors.batchEnd(of: consumer.author)
         return Beginning(
             consumer: consumer, cursor: cursor, fingerprint: checkpoint?.fingerprint,
-            batchEnd: try state.cursors.batchEnd(of: consumer.author),
+            batchEnd: replay?.batchEnd(at: cursor, saved: batchEnd) ?? batchEnd,
             expiry: try state.cursors.expiry(of: consumer.author, store: source.storeID),
             givenUp: deadLetters[consumer.author] == nil
-                ? GivenUpCalls() : try state.deadLetters.calls(of: consumer.author, after: cursor))
+                ? GivenUpCalls() : try state.deadLetters.calls(of: consumer.author, after: cursor),
+            replay: replay)
     }
 
     /// Where a consumer continues if its position no longer exists.

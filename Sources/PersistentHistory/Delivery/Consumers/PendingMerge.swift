@@ -132,21 +132,23 @@ struct PendingMerge: Sendable {
     /// For an observer of batches.
     func call(
         _ hook: Hook, store: String, consumer: String, groups: [CallGroup], part: CallPart?,
-        values read: RowValues?
+        values read: RowValues?, replay: Int64? = nil
     ) -> MergeCall {
         MergeCall(
-            header: header(hook, store: store, consumer: consumer, part), groups: groups, part: part,
+            header: header(hook, store: store, consumer: consumer, part, replay), groups: groups, part: part,
             values: CallValues(read ?? values, hook.wantedValues?.maximumBytes))
     }
 
-    private func header(_ hook: Hook, store: String, consumer: String, _ part: CallPart?) -> HookCallHeader {
+    private func header(
+        _ hook: Hook, store: String, consumer: String, _ part: CallPart?, _ replay: Int64?
+    ) -> HookCallHeader {
         let first = transactions.first?.token.number ?? end
         let last = transactions.last?.token.number ?? end
         let range = transactions.first.map { "\($0.token.store):\(first)-\(last)" } ?? "\(end)"
         let suffix = part.map { "/\($0.index)" } ?? ""
         return HookCallHeader(
-            store: store, consumer: consumer, hook: hook.name, hookID: hook.id,
-            delivery: "\(range)/\(consumer)/\(hook.name)\(suffix)", largeIntegers: hook.endpoint.largeIntegers)
+            HookRoute(store: store, consumer: consumer, hook: hook, replay: replay),
+            delivery: "\(range)/\(consumer)/\(hook.name)\(suffix)")
     }
 
     /// For a merge hook.
@@ -157,10 +159,11 @@ struct PendingMerge: Sendable {
     ///   - read: Their rows.
     func call(
         _ hook: Hook, store: String, consumer: String, contexts: [ContextDescription],
-        changes: [HistoryChange]? = nil, part: CallPart? = nil, values read: RowValues? = nil
+        changes: [HistoryChange]? = nil, part: CallPart? = nil, values read: RowValues? = nil,
+        replay: Int64? = nil
     ) -> MergeCall {
         MergeCall(
-            header: header(hook, store: store, consumer: consumer, part),
+            header: header(hook, store: store, consumer: consumer, part, replay),
             transactions: changes.map { read in remaining.map { $0.with(read) } } ?? remaining,
             part: part, contexts: contexts,
             values: CallValues(changes == nil ? values : read, hook.wantedValues?.maximumBytes))

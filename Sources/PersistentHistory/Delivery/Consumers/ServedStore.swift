@@ -59,6 +59,10 @@ package struct Consumer: Sendable {
     package var pluginContexts: [PluginContext]
     /// Contexts of the program in which a tracker runs.
     let programContexts: [any HistoryContext]
+    /// Where it begins when it is new.
+    package var startAt = StartingPosition.oldest
+    /// For how long commits are gathered before a pass.
+    package var batchWindow = Duration.zero
 
     /// Whether the default merge has something to merge into.
     var hasContexts: Bool { !contexts.isEmpty || !programContexts.isEmpty || !pluginContexts.isEmpty }

@@ -8,8 +8,12 @@ extension StoreControl {
         package let feeds: [FeedStanding]
         /// The consumers that have not come to the end of their work: a replica may not show all up to the cursor.
         package let working: Set<String>
+        /// When the batch windows end of those that gather commits.
+        package let windows: [String: HistoryTimestamp]
         /// How many calls were given up, by consumer.
         package let deadLetters: [String: Int]
+        /// Where consumers had been that were moved back.
+        package let reached: [BinaryText: Int64]
 
         package var oldest: HistoryToken { bounds.oldest }
         package var newest: HistoryToken { bounds.newest }

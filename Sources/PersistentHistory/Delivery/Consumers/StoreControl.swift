@@ -12,6 +12,7 @@ package final class StoreControl: Sendable {
 
     private struct State {
         var session: StoreSession?
+        var lastStoreID: StoreID?
         /// When it could not be opened for the first time.
         var failingSince: ContinuousClock.Instant?
         /// How many are at work with the session.
@@ -53,11 +54,17 @@ package final class StoreControl: Sendable {
     /// The id of the open store; nil while it is not open.
     package var storeID: StoreID? { state.withLock { $0.session }?.opened.storeID }
 
+    /// The id of the store as it was open last.
+    package var lastStoreID: StoreID? { state.withLock { $0.lastStoreID } }
+
     /// It could not be opened.
     func openingFailed() { state.withLock { $0.failingSince = $0.failingSince ?? .now } }
 
     func opened(_ session: StoreSession) {
-        state.withLock { ($0.session, $0.failingSince) = (session, nil) }
+        state.withLock { state in
+            (state.session, state.failingSince) = (session, nil)
+            state.lastStoreID = session.opened.storeID
+        }
         progress.opened(session.opened.state.connection)
         notifyFollowers()
         seats.notify()

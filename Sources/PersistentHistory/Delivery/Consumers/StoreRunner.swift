@@ -76,7 +76,7 @@ package struct StoreRunner: Sendable {
                 throw error
             } catch let error as HistoryError {
                 control.openingFailed()
-                if let error = movingAsideDamage(error), trouble.isNews(error) {
+                if let error = movingAsideDamage(error), trouble.isNews(error, wasOpen: wasOpen) {
                     reporter.report(.storeLost(error))
                 }
                 isUp()
@@ -183,12 +183,12 @@ private struct Trouble {
     /// Whether a connection that was opened since has found damage as well.
     var isLastingDamage: Bool { damages > 1 }
 
-    /// Whether to report an error: the same one is reported once, and a lock, which is held now
-    /// and then, when it lasts.
-    mutating func isNews(_ error: HistoryError) -> Bool {
+    /// Whether to report an error: the same one is reported once, unless it was said in between that the store is open. A
+    /// lock, which is held now and then, is reported when it lasts.
+    mutating func isNews(_ error: HistoryError, wasOpen: Bool) -> Bool {
         if error.code == .storeBusy, failures < 5 { return false }
         defer { said = error.message }
-        return said != error.message
+        return wasOpen || said != error.message
     }
 
     /// How long to wait at least: opening and closing a store makes an event as well.

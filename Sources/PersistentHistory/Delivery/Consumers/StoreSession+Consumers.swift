@@ -33,11 +33,13 @@ extension StoreSession {
     }
 
     func noteAtWork(_ woken: some Sequence<ConsumerRunner>) {
-        for runner in woken where !runner.isPaused && !runner.isUnfinished {
+        for runner in woken where !runner.isWaiting && !runner.isUnfinished {
             runner.isUnfinished = true
             unfinished += 1
         }
     }
+
+    func noteAtWork(_ author: String) { noteAtWork(runners[author].map { [$0] } ?? []) }
 
     /// A cleaning turn that comes before the slowest of those at work would only take a part. One that has failed may
     /// hold history back for long, and is not waited for.
@@ -81,8 +83,8 @@ extension StoreSession {
         }
     }
 
-    func wakeAll() {
+    func wakeAll(atOnce: Bool = false) {
         noteAtWork(runners.values)
-        for runner in runners.values { runner.wakeUp() }
+        for runner in runners.values { runner.wakeUp(atOnce: atOnce) }
     }
 }

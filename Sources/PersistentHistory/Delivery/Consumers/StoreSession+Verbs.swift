@@ -10,7 +10,9 @@ extension StoreSession {
         state.connection.checkIsWritable()
         return StoreControl.Positions(
             bounds: try source.bounds(), cursors: try state.cursors.all(), feeds: try feedStandings(clients),
-            working: Set(runners.filter { !$0.value.isIdle }.keys), deadLetters: try state.deadLetters.counts())
+            working: Set(runners.filter { !$0.value.isIdle && $0.value.window == nil }.keys),
+            windows: runners.compactMapValues(\.window?.end), deadLetters: try state.deadLetters.counts(),
+            reached: try state.replays.reached())
     }
 
     /// Looks as after a signal, and wakes the consumers whatever was found.
@@ -18,7 +20,7 @@ extension StoreSession {
         _ = try look()
         // There need not be a signal of a schema that has changed, where the store is polled.
         if case .settled = phase { hasSeenEverything() }
-        wakeAll()
+        wakeAll(atOnce: true)
         return try source.newestToken()
     }
 

@@ -122,7 +122,8 @@ actor StoreSession {
                 released: { [weak self] in
                     self?.perform { $0.runners.values.forEach { $0.released() } }
                 },
-                tryNow: { [weak self] in self?.perform { $0.runners.values.forEach { $0.tryNow() } } }))
+                tryNow: { [weak self] in self?.perform { $0.runners.values.forEach { $0.tryNow() } } },
+                held: { [weak self] consumer in self?.perform(for: consumer) { $0.wakeUp() } }))
         let opened = opened
         let isSingleRun = isSingleRun
         await withTaskGroup(of: Void.self) { group in

@@ -10,7 +10,8 @@ struct FeedKeeper: Sendable {
 
     /// Gives those that are new a checkpoint, and forgets those that are gone.
     ///
-    /// A new feed begins where the history begins, and is notified if that is not the start of the history.
+    /// A new feed begins where the history begins, and is notified if that is not the start of the history. One of a
+    /// consumer that begins with what comes begins where its consumer is.
     func begin() throws {
         for consumer in store.consumers {
             for context in try state.feeds.keepOnly(consumer.feeds.map(\.name), of: consumer.author) {
@@ -21,8 +22,9 @@ struct FeedKeeper: Sendable {
             for context in consumer.feeds {
                 let feed = FeedID(consumer: consumer.author, context: context.name)
                 guard try state.feeds.state(of: feed) == nil else { continue }
-                let isLate = try source.oldestToken().number > 0
-                let number = isLate ? try newStart(of: consumer.author) : 0
+                let beginsNow = consumer.startAt == .newest
+                let isLate = try !beginsNow && source.oldestToken().number > 0
+                let number = isLate || beginsNow ? try newStart(of: consumer.author) : 0
                 try state.feeds.begin(feed, at: number, isLate ? .late : nil)
                 reporter.report(
                     .feedBegan(
@@ -32,10 +34,9 @@ struct FeedKeeper: Sendable {
         }
     }
 
-    /// Where a consumer, its hooks and its merge are done: nothing after it is for its feeds yet.
-    func cursor(of consumer: String) throws -> Int64 {
-        try state.cursors.checkpoint(of: consumer)?.position ?? 0
-    }
+    /// Where a consumer, its hooks and its merge are done: nothing after it is for its feeds yet. A consumer that was
+    /// moved back has been done with more.
+    func cursor(of consumer: String) throws -> Int64 { try state.reached(consumer) }
 
     /// After a loss of history, the program reads the store and continues here.
     private func newStart(of consumer: String) throws -> Int64 {
@@ -169,9 +170,11 @@ struct FeedKeeper: Sendable {
     func skipWhatIsNotSent() throws {
         // Not ahead of their consumers after a crash either.
         let saved = try state.cursors.saved()
-        for consumer in store.consumers {
+        for consumer in store.consumers where !consumer.feeds.isEmpty {
+            let replayed = try state.replays.last(of: consumer.author)?.through ?? 0
             for context in consumer.feeds {
-                try skipWhatIsNotSent(context, consumer, through: saved[consumer.author]?.position ?? 0)
+                try skipWhatIsNotSent(
+                    context, consumer, through: max(saved[consumer.author]?.position ?? 0, replayed))
             }
         }
     }
@@ -229,7 +232,9 @@ extension FeedKeeper {
         }
         if position > feed.state.position {
             // Not ahead of its consumer after a crash either.
-            let passed = min(position, try state.cursors.saved()[consumer.author]?.position ?? 0)
+            let replayed = try state.replays.last(of: consumer.author)?.through ?? 0
+            let passed = min(
+                position, max(try state.cursors.saved()[consumer.author]?.position ?? 0, replayed))
             try state.feeds.skip(feed.feed, from: feed.state.position, to: max(passed, feed.state.position))
         }
         return backlog

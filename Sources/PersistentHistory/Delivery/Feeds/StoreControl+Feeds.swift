@@ -36,8 +36,8 @@ extension StoreControl {
             wakeUp.notify()
             for await _ in wakeUp {
                 // What an operator holds back is held back here, too.
-                while await passes.enter(over) {
-                    passes.leave()
+                while await passes.enter(over, feed.consumer) {
+                    passes.leave(feed.consumer)
                     guard let lines = try await stream.next(self) else { break }
                     try await sendNoted(lines)
                 }

@@ -24,6 +24,9 @@ package enum MessageCode: String, CaseIterable, Sendable {
     case historyBeganAgain = "bc66a2ea55e649f6931e3ff36b6893b7"
     case watchOverflowed = "f8a99d9bc8974102bcbb1ca02cc06456"
     case watchFailed = "98d690df45d44a0f8c1cb3c822aafaa2"
+    case fileRefused = "5d87c81b5a6cc85b15c581e47e90ab7e"
+    case folderCrowded = "715f20c00be9f9a86883880d230ec907"
+    case folderUnwatched = "1e45b1e6dd9748bb951e573f953ef424"
     case tokenExpired = "ee63857d32ba4d33a792adbb87dffc3b"
     case contextRefilled = "4d356a5bd96c414285df75fc2a275263"
     case contextFailed = "c1deec0076fc42d9988ca104bcf56d56"
@@ -39,6 +42,7 @@ package enum MessageCode: String, CaseIterable, Sendable {
     case pluginRestarted = "15e555a69a81474c95d959bbc4b6d514"
     case pluginUnstartable = "17980e190ad14107815677ab9c615e92"
     case consumerBlocksCleanup = "15cb28fa64e94f01a9cb99c4c94ceba0"
+    case consumerMoved = "8994941812c9402eadc25691105a8eb3"
     case consumerPassedBy = "fc2f282d25734738958f149d11932d98"
     case cleaned = "cfa1e5342fd24d588c4d2388e9798ded"
     case cleanFailed = "f4275495589d4cd4a5141abfc1a14b1b"
@@ -78,21 +82,22 @@ extension MessageCode {
         switch self {
         case .starting, .ready, .stopping, .cleaned, .natsReady:
             .info
-        case .reloaded, .storeBack, .trackingUpdated, .watchOverflowed, .contextRefilled,
+        case .reloaded, .consumerMoved, .storeBack, .trackingUpdated, .watchOverflowed, .contextRefilled,
             .contextRecovered, .hookRecovered, .pluginRestarted, .stateRemoved, .paused, .resumed,
             .hooksChanged, .natsReloaded, .natsResumed, .mirrorFilled:
             .notice
         case .storeReplaced, .tokenExpired, .hookFailed, .hookTimedOut, .pluginDied,
             .consumerBlocksCleanup, .consumerPassedBy, .cleanFailed, .stateLost, .linesDropped,
             .controlRefused, .replicaTableLeftOut, .recordingDoubtful, .changesUnrecorded, .historyBeganAgain,
-            .natsInterrupted, .natsMessageForeign, .mirrorMovedAside, .loopStalled:
+            .natsInterrupted, .natsMessageForeign, .mirrorMovedAside, .loopStalled,
+            .fileRefused:
             .warning
         case .configurationInvalid, .reloadRefused, .storeLost, .storeUnusable, .wouldLockOut, .trackingFailed,
             .watchFailed, .contextFailed, .persistedHooksUnfit, .hookHeld, .deadLetterKept, .pluginFailing,
             .pluginUnstartable,
             .stateCorrupt, .stateUnavailable, .stateInUse, .pipelineStuck, .controlUnavailable,
             .natsConfigurationInvalid, .natsReloadRefused, .natsDiverged, .natsFeedUnusable,
-            .mirrorGroupRefused, .mirrorStale:
+            .mirrorGroupRefused, .mirrorStale, .folderCrowded, .folderUnwatched:
             .error
         }
     }

@@ -87,7 +87,7 @@ extension PipelineEvent {
         case .consumerBegan(let consumer, let token):
             say(
                 .level(.notice),
-                "Consumer \"\(consumer)\" of \(name) is new. \(token.number > 0 ? "Older history has been deleted, so it" : "It") begins after \(token).",
+                "Consumer \"\(consumer)\" of \(name) is new. It begins after \(token)\(token.number > 0 ? "; its hooks are not called for older history" : "").",
                 consumer, at: token)
         case .consumerForgotten(let consumer):
             say(
@@ -98,6 +98,11 @@ extension PipelineEvent {
             say(
                 .level(.trace), "Consumer \"\(consumer)\" of \(name) continues after \(token).", consumer,
                 at: token)
+        case .consumerMoved(let consumer, let from, let to, let peer):
+            say(
+                .code(.consumerMoved),
+                "Consumer \"\(consumer)\" of \(name) was moved from \(from) to \(to), by \(peer): \(to.number < from.number ? "its hooks are called again for what lies in between" : "its hooks are not called for what lies in between").",
+                consumer, at: to)
         case .cursorMoved(let consumer, let token):
             say(.level(.trace), "The cursor of \"\(consumer)\" is at \(token).", consumer, at: token)
         case .cursorsMoved(let consumers, let token):

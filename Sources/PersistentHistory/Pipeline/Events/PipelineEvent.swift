@@ -46,6 +46,8 @@ public enum PipelineEvent: Sendable {
     case consumerForgotten(consumer: String)
     /// The position of a consumer when its store was opened, or when it starts over.
     case consumerStands(consumer: String, at: HistoryToken)
+    /// An operator has moved a consumer: back, to have its hooks called again, or forward, past what is left out.
+    case consumerMoved(consumer: String, from: HistoryToken, to: HistoryToken, by: String)
     /// Some calls of a hook, one after the other, have succeeded.
     case delivered(consumer: String, hook: String, Deliveries)
     /// A call failed, and is tried again after the delay.

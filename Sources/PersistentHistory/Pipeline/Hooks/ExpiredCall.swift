@@ -20,10 +20,10 @@ package struct ExpiredCall: Sendable {
         self.kept = Array(kept.utf8)
     }
 
-    init(_ expiry: Expiry, hook: Hook, store: String, consumer: String) {
+    init(_ expiry: Expiry, hook: Hook, store: String, consumer: String, replay: Int64? = nil) {
         let lost = expiry.lost.map { "\($0)" } ?? "\(expiry.after.store):-"
         header = HookCallHeader(
-            store: store, consumer: consumer, hook: hook.name, hookID: hook.id,
+            HookRoute(store: store, consumer: consumer, hook: hook.name, hookID: hook.id, replay: replay),
             delivery: "\(lost)>\(expiry.after.number)/\(consumer)/\(hook.name)")
         self.expiry = expiry
         kept = nil

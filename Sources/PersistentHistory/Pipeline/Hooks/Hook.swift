@@ -94,7 +94,8 @@ package final class Hook: Sendable, Identifiable {
 
     /// Whether the hook serves this consumer of this store.
     package func serves(store: String, consumer: String) -> Bool {
-        (self.store?.hasSameBytes(as: store) ?? true) && (self.consumer?.hasSameBytes(as: consumer) ?? true)
+        (self.store.map { NamePattern.matches($0, store) } ?? true)
+            && (self.consumer?.hasSameBytes(as: consumer) ?? true)
     }
 }
 

@@ -36,14 +36,7 @@ package struct ObserverCall: Sendable {
         more?.header ?? HookCallHeader(route, transaction.token, group: group, part: part?.index)
     }
     /// What another part of the same group is known by.
-    func delivery(ofPart index: Int) -> String {
-        if more?.header == nil {
-            return HookCallHeader(route, transaction.token, group: group, part: index).delivery
-        }
-        let delivery = header.delivery.utf8
-        let name = delivery.lastIndex(of: UInt8(ascii: ".")).map { delivery[..<$0] } ?? delivery[...]
-        return "\(Substring(name)).\(index)"
-    }
+    func delivery(ofPart index: Int) -> String { header.delivery(ofPart: index) }
 
     /// Appends the members of its header.
     func writeHeader(to json: inout JSONBytes) {

@@ -22,10 +22,11 @@ package struct HookCallHeader: Sendable, Hashable {
     var largeIntegers: LargeIntegers { route.largeIntegers }
     /// The same when the call is repeated, so that a plugin can detect a repetition.
     package var delivery: String {
-        switch name {
-        case .name(let name): name
+        let suffix = Replay.suffix(route.replay)
+        return switch name {
+        case .name(let name): name + suffix
         case .of(let token, let group, let part):
-            "\(token)/\(consumer)/\(hook)/\(group)\(part.map { ".\($0)" } ?? "")"
+            "\(token)/\(consumer)/\(hook)/\(group)\(part.map { ".\($0)" } ?? "")\(suffix)"
         }
     }
 
@@ -33,8 +34,15 @@ package struct HookCallHeader: Sendable, Hashable {
         store: String, consumer: String, hook: String, hookID: UUID, delivery: String,
         largeIntegers: LargeIntegers = .number
     ) {
-        route = HookRoute(
-            store: store, consumer: consumer, hook: hook, hookID: hookID, largeIntegers: largeIntegers)
+        self.init(
+            HookRoute(
+                store: store, consumer: consumer, hook: hook, hookID: hookID, largeIntegers: largeIntegers),
+            delivery: delivery)
+    }
+
+    /// - Parameter delivery: Without what a replay adds to it.
+    init(_ route: HookRoute, delivery: String) {
+        self.route = route
         name = .name(delivery)
     }
 
@@ -42,6 +50,18 @@ package struct HookCallHeader: Sendable, Hashable {
     init(_ route: HookRoute, _ token: HistoryToken, group: Int, part: Int?) {
         self.route = route
         name = .of(token, group: group, part: part)
+    }
+
+    /// What another part of the same group is known by.
+    func delivery(ofPart index: Int) -> String {
+        switch name {
+        case .of(let token, let group, _):
+            return HookCallHeader(route, token, group: group, part: index).delivery
+        case .name(let name):
+            let bytes = name.utf8
+            let group = bytes.lastIndex(of: UInt8(ascii: ".")).map { bytes[..<$0] } ?? bytes[...]
+            return "\(Substring(group)).\(index)\(Replay.suffix(route.replay))"
+        }
     }
 
     package static func == (a: Self, b: Self) -> Bool {
@@ -59,7 +79,7 @@ package struct HookCallHeader: Sendable, Hashable {
         switch name {
         case .name(let name):
             json.members(route.json)
-            json.string(name)
+            json.string(name + Replay.suffix(route.replay))
         case .of(let token, let group, let part): route.write(token, group: group, part: part, to: &json)
         }
     }
@@ -72,29 +92,38 @@ final class HookRoute: Sendable {
     let hook: String
     let hookID: UUID
     let largeIntegers: LargeIntegers
+    /// Of which replay the calls are; nil for those that are made first.
+    let replay: Int64?
+    private let suffix: [UInt8]
     /// `"store":"contacts",…,"delivery":`
     let json: [UInt8]
     /// `/Mirror/audit/people/`, as it is in a string.
     let deliveryEnd: [UInt8]
 
-    convenience init(store: String, consumer: String, hook: Hook) {
+    convenience init(store: String, consumer: String, hook: Hook, replay: Int64? = nil) {
         self.init(
             store: store, consumer: consumer, hook: hook.name, hookID: hook.id,
-            largeIntegers: hook.endpoint.largeIntegers)
+            largeIntegers: hook.endpoint.largeIntegers, replay: replay)
     }
 
-    init(store: String, consumer: String, hook: String, hookID: UUID, largeIntegers: LargeIntegers = .number) {
+    init(
+        store: String, consumer: String, hook: String, hookID: UUID, largeIntegers: LargeIntegers = .number,
+        replay: Int64? = nil
+    ) {
         self.largeIntegers = largeIntegers
         self.store = store
         self.consumer = consumer
         self.hook = hook
         self.hookID = hookID
+        self.replay = replay
+        suffix = Array(Replay.suffix(replay).utf8)
         var json = JSONBytes()
         json.member("store", store)
         json.member("consumer", consumer)
         json.member("hook", hook)
         json.name("hookID")
         json.uuid(hookID)
+        if replay != nil { json.member("replay", true) }
         json.name("delivery")
         self.json = json.bytes.array
         deliveryEnd = JSONBytes.escaped("/\(consumer)/\(hook)/")
@@ -113,6 +142,7 @@ final class HookRoute: Sendable {
                 bytes.append(UInt8(ascii: "."))
                 bytes.append(decimal: Int64(part))
             }
+            if replay != nil { bytes.append(suffix) }
         }
     }
 }

@@ -9,6 +9,9 @@ package final class StateDatabase: Sendable {
     let replicas: ReplicaStore
     let given: GivenStore
     let sightings: SightingStore
+    let replays: ReplayStore
+    /// Moves and cleanups keep out of each other's way.
+    let cleaningGate = CleaningGate()
     let deadLetters: DeadLetterStore
 
     var path: String { connection.path }
@@ -34,6 +37,7 @@ package final class StateDatabase: Sendable {
         replicas = ReplicaStore(connection: connection)
         given = GivenStore(connection: connection)
         sightings = SightingStore(connection: connection)
+        replays = ReplayStore(connection)
         deadLetters = DeadLetterStore(connection: connection)
     }
 
@@ -51,8 +55,27 @@ package final class StateDatabase: Sendable {
             let checkpoint = Checkpoint(position: position, fingerprint: fingerprint, movedAt: clock.wall())
             try cursors.startOver(consumer, expiry, at: checkpoint, db)
             try replicas.refill(consumer, db)
-            if let expiry, expiry.reason == .restored { try feeds.expireAll(of: consumer, expiry, db) }
+            guard let expiry, expiry.reason == .restored else { return }
+            try feeds.expireAll(of: consumer, expiry, db)
+            try replays.end(of: consumer, db)
+            replays.forget()
         }
+    }
+
+    /// Moves a consumer to another position. Its contexts keep theirs.
+    ///
+    /// - Parameter replay: What is repeated then, if anything is or was.
+    func move(_ consumer: String, to checkpoint: Checkpoint, _ replay: Replay?) throws {
+        try connection.transaction { db in
+            try cursors.startOver(consumer, nil, at: checkpoint, db)
+            if let replay { try replays.save(replay, of: consumer, db) }
+            replays.forget()
+        }
+    }
+
+    /// How far a consumer has ever been, and its feeds may go: further than its checkpoint where it was moved back.
+    func reached(_ consumer: String) throws -> Int64 {
+        max(try cursors.checkpoint(of: consumer)?.position ?? 0, try replays.last(of: consumer)?.through ?? 0)
     }
 
     /// Forgets consumers that are no longer configured, so that they do not hold back a cleanup.
@@ -64,11 +87,12 @@ package final class StateDatabase: Sendable {
         guard !gone.isEmpty else { return [] }
         try connection.transaction { db in
             for consumer in gone {
-                for table in ["cursor", "feed", "unmerged", "replica", "given"] {
+                for table in ["cursor", "feed", "unmerged", "replica", "given", "replay"] {
                     try db.execute(sql: "DELETE FROM \(table) WHERE consumer = ?", arguments: [consumer])
                 }
             }
         }
+        replays.forget()
         return gone
     }
 
@@ -120,7 +144,7 @@ package final class StateDatabase: Sendable {
 
 /// The tables of a state database. `PRAGMA user_version` is the version of the tables.
 enum StateSchema {
-    static let version = 2
+    static let version = 3
 
     /// - `cursor`: a consumer's checkpoint; where the batch ended that it has begun (`batch_end`); the history that
     ///   it has lost, until its hooks have been notified (`expiry`, `lost`, `begins_after`).
@@ -129,6 +153,8 @@ enum StateSchema {
     /// - `replica`: where a replica is, the checkpoint at which it was filled last, whether it is to be filled again.
     /// - `given`: how far a context that keeps its checkpoint elsewhere was given changes (`GivenStore`).
     /// - `sighting`: how far the history went at a time (`SightingStore`).
+    /// - `replay`: how often a consumer was moved back, where it had been, and where the batch ended that it had begun
+    ///   there (`ReplayStore`).
     /// - `service`: served time, when history was last cleaned, and the notifications since that brought
     ///   something (`passes`).
     private static let tables = """
@@ -155,6 +181,7 @@ enum StateSchema {
             passes INTEGER NOT NULL);
         INSERT INTO service VALUES (1, 0, NULL, 0);
         \(given)
+        \(sinceSecond)
         """
     private static let given = """
         CREATE TABLE given (
@@ -163,8 +190,14 @@ enum StateSchema {
         CREATE TABLE sighting (position INTEGER PRIMARY KEY, fingerprint TEXT, at INTEGER NOT NULL);
         """
 
-    /// What a state of version 1 lacks.
+    /// What version 2 brought.
     private static let sinceFirst = "ALTER TABLE dead_letter ADD COLUMN method TEXT; \(given)"
+    /// What version 3 brought.
+    private static let sinceSecond = """
+        CREATE TABLE replay (
+            consumer TEXT PRIMARY KEY, number INTEGER NOT NULL, through INTEGER NOT NULL,
+            batch_end INTEGER NOT NULL) WITHOUT ROWID;
+        """
 
     /// Creates the tables in a new file, and what an older one lacks, in one transaction.
     ///
@@ -175,7 +208,8 @@ enum StateSchema {
             switch try version(of: db) {
             case version: break
             case 0: try db.execute(sql: tables)
-            case 1: try db.execute(sql: sinceFirst)
+            case 1: try db.execute(sql: sinceFirst + sinceSecond)
+            case 2: try db.execute(sql: sinceSecond)
             case let newer:
                 throw HistoryError(
                     .stateUnusable,

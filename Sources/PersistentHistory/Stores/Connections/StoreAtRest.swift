@@ -1,3 +1,4 @@
+internal import CLinux
 internal import Glibc
 
 /// How a store is read of which not a byte may change.

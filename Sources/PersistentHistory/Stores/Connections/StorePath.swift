@@ -24,6 +24,12 @@ package enum StorePath {
         guard let owner = owner(of: last.path) else { throw unusable(path, errno: errno) }
         for lookup in trail.lookups {
             guard case .link = lookup.found else { continue }
+            if LinkFreeFolders.contain(lookup.path) {
+                throw HistoryError(
+                    .storeUnreadable,
+                    "The store \"\(path)\" is not opened: \"\(lookup.path)\" is a link, in a folder whose files are stores.",
+                    hint: "Move the file there itself.")
+            }
             guard let linkOwner = self.owner(of: lookup.path) else { throw unusable(path, errno: errno) }
             guard [0, geteuid(), owner].contains(linkOwner) else {
                 throw HistoryError(
@@ -68,6 +74,21 @@ package enum StorePath {
             isMissing ? .storeMissing : .storeUnreadable,
             "The store \"\(path)\" cannot be opened: \(String(cString: strerror(number))).",
             hint: advice?.text() ?? "Check the path and the permissions of its folders.")
+    }
+}
+
+/// Folders whose files are stores by their names alone: whoever may create files there could lay a link to any store
+/// that this process may open.
+enum LinkFreeFolders {
+    private static let folders = Locked<Set<String>>([])
+
+    /// - Parameter folder: Without links.
+    static func add(_ folder: String) { folders.withLock { _ = $0.insert(folder) } }
+
+    static func contain(_ path: String) -> Bool {
+        folders.withLock { folders in
+            !folders.isEmpty && folders.contains { path.utf8.starts(with: "\($0)/".utf8) }
+        }
     }
 }
 

@@ -134,6 +134,9 @@ final class ServedFiles: Sendable {
 
     private let paths = Locked<[FileID: String]>([:])
 
+    /// Whether a file is served, by whatever path.
+    func isServed(_ file: FileID) -> Bool { paths.withLock { $0[file] != nil } }
+
     /// Runs a body while no other path serves the file that this one leads to.
     ///
     /// Nothing is opened: to close a descriptor would drop the locks of the other's connections.

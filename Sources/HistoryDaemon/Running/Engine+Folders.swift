@@ -1,0 +1,193 @@
+import HistoryConfiguration
+import Logging
+import PersistentHistory
+
+/// Stores that come and go with the files of a folder.
+extension Engine {
+    /// Calls of a store whose file is gone may take so long to end. It has other things to wait for than a reload.
+    private static let farewell: Duration = .seconds(1)
+    /// After so many, the files of a folder that are refused are not named any more.
+    private static let mostRefusals = 50
+
+    /// Begins to watch a folder; its stores follow.
+    func watch(_ template: StoreTemplate) -> RunningFolder {
+        lastFolder += 1
+        let number = lastFolder
+        let (events, continuation) = AsyncStream.makeStream(of: [FolderEvent].self)
+        let watcher = FolderWatcher(template.rules(excluding: dependencies.stateFolder)) {
+            continuation.yield($0)
+        }
+        let listed = OneShotEvent()
+        let service = storeHost.start(
+            FolderService(watcher: watcher, events: events, source: continuation) { [weak self] batch in
+                // The engine's changes are made one at a time. Where it stops, nothing begins any more.
+                try? await self?.jobs.perform { [weak self] in await self?.take(batch, of: number) }
+                if batch.contains(.listed) { listed.signal() }
+            })
+        return RunningFolder(number, template, service: service, watcher: watcher, listed: listed)
+    }
+
+    /// The folders of a configuration: those that are watched already go on.
+    func folders(of templates: [StoreTemplate]) -> [RunningFolder] {
+        var old = folders
+        return templates.map { template in
+            guard let index = old.firstIndex(where: { $0.template.watchesSameFiles(as: template) }) else {
+                return watch(template)
+            }
+            var folder = old.remove(at: index)
+            folder.template = template
+            return folder
+        }
+    }
+
+    /// Puts in force what has happened in a folder.
+    private func take(_ events: [FolderEvent], of number: Int) async {
+        guard let index = folders.firstIndex(where: { $0.number == number }) else { return }
+        var begun: [String: StoreConfiguration] = [:]
+        var ended: Set<String> = []
+        func note(_ change: StoreRoster.Change) {
+            for name in change.ended where begun.removeValue(forKey: name) == nil { ended.insert(name) }
+            for store in change.begun { begun[store.name] = store }
+            for (path, why) in change.refused { refuse(path, why.text, in: index) }
+        }
+        for event in events {
+            switch event {
+            case .appeared(let path):
+                folders[index].add(path)
+                note(roster.appear(.init(template: index, path: path)))
+            case .gone(let path):
+                folders[index].remove(path)
+                note(roster.disappear(.init(template: index, path: path)))
+            case .replaced(let path, let why):
+                folders[index].remove(path)
+                note(roster.disappear(.init(template: index, path: path)))
+                refuse("\(folders[index].template.folder)/\(path)", why.text, in: index)
+            case .refused(let path, let why):
+                refuse("\(folders[index].template.folder)/\(path)", why.text, in: index)
+            case .crowded(let isCrowded): noteCrowded(isCrowded, of: index)
+            case .trouble(let trouble): noteTrouble(trouble, of: index)
+            case .listed: break
+            }
+        }
+        showFolders()
+        logChanges(begun.keys.sorted(), ended.sorted(), of: folders[index].template)
+        await exchange(ending: ended, beginning: Array(begun.values))
+    }
+
+    /// Ends stores and begins others, and leaves all the rest alone.
+    private func exchange(ending names: Set<String>, beginning: [StoreConfiguration]) async {
+        let ending = names.isEmpty ? [] : stores.filter { names.contains($0.name) }
+        let passes = ending.map(\.control.passes)
+        if !ending.isEmpty {
+            await finish(ending, within: Self.farewell)
+            let gone = ending.compactMap(\.control.lastStoreID)
+            await onPool { [folder = dependencies.stateFolder] in
+                for store in gone { UnusedStates.note(store.description, in: folder) }
+            }
+            for store in ending {
+                store.control.end()
+                store.up.signal()
+            }
+            forget(names)
+        }
+        // The states that were used longest ago are taken first: a renamed store finds its own.
+        begin(beginning.sorted { $0.name < $1.name })
+        for pass in passes { pass.release(by: .reload) }
+        dependencies.status.change(
+            ending: names, beginning: beginning.map { ($0, Set($0.consumers.map(\.name))) })
+    }
+
+    // MARK: Saying it
+
+    private func logChanges(_ begun: [String], _ ended: [String], of template: StoreTemplate) {
+        func named(_ names: [String]) -> String {
+            names.prefix(3).map { "\"\($0)\"" }.joined(separator: ", ") + (names.count > 3 ? ", …" : "")
+        }
+        let parts = [
+            begun.isEmpty ? nil : "\(begun.count, "store") more (\(named(begun)))",
+            ended.isEmpty ? nil : "\(ended.count, "store") gone (\(named(ended)))",
+        ].compactMap(\.self)
+        guard !parts.isEmpty else { return }
+        dependencies.logger.info(
+            "Folder \"\(template.folder)\": \(parts.joined(separator: ", ")).",
+            metadata: ["template": "\(template.name)"])
+    }
+
+    private func refuse(_ path: String, _ why: String, in index: Int) {
+        folders[index].refusals += 1
+        let template = folders[index].template.name
+        switch folders[index].refusals {
+        case ...Self.mostRefusals:
+            dependencies.logger.report(
+                .fileRefused, "\"\(path.printable)\" is no store of \"\(template)\": \(why)",
+                metadata: ["template": "\(template)"])
+        case Self.mostRefusals + 1:
+            dependencies.logger.report(
+                .fileRefused, "More files in \"\(folders[index].template.folder)\" are refused, and not named.",
+                metadata: ["template": "\(template)"])
+        default: break
+        }
+    }
+
+    private func noteCrowded(_ isCrowded: Bool, of index: Int) {
+        folders[index].isCrowded = isCrowded
+        let template = folders[index].template
+        guard isCrowded else { return }
+        dependencies.logger.report(
+            .folderCrowded,
+            "The folder \"\(template.folder)\" has more files than \"maximumStores\", \(template.maximumStores), of \"\(template.name)\": the others are not served.",
+            metadata: ["template": "\(template.name)"])
+    }
+
+    private func noteTrouble(_ trouble: String?, of index: Int) {
+        folders[index].trouble = trouble
+        guard let trouble else { return }
+        let template = folders[index].template
+        dependencies.logger.report(
+            .folderUnwatched,
+            "The folder \"\(template.folder)\" of \"\(template.name)\" is not watched. \(trouble)",
+            metadata: ["template": "\(template.name)"])
+    }
+
+    /// Has the status know what is wrong with folders.
+    func showFolders() {
+        dependencies.status.update { [folders] status in
+            status.folders = Dictionary(
+                folders.map { folder in
+                    (
+                        folder.template.name,
+                        RuntimeStatus.Folder(
+                            path: folder.template.folder, problem: folder.trouble,
+                            maximum: folder.isCrowded ? folder.template.maximumStores : nil)
+                    )
+                }
+            ) { first, _ in first }
+        }
+    }
+}
+
+extension StoreRoster.Refusal {
+    fileprivate var text: String {
+        switch self {
+        case .name(.unusableName): FolderRefusal.unusableName.text
+        case .name(.tooLong): "its name is too long."
+        case .name(.tooDeep): "it lies under more than \(TemplateFile.mostFolders) folders."
+        case .nameTaken(let name, let path):
+            "\"\(path)\" has the name \"\(name)\" already. Use {path} in the entry's name, or rename one of the two."
+        case .fileTaken(let name): "it is the store \"\(name)\" already."
+        }
+    }
+}
+
+extension FolderRefusal {
+    fileprivate var text: String {
+        switch self {
+        case .link: "it is a symbolic link, which is not followed."
+        case .notAFile: "it is not a file."
+        case .otherNames: "it has other names (hard links)."
+        case .notADatabase: "it is not an SQLite database, or it is encrypted."
+        case .unusableName:
+            "its name has other characters than the letters and digits of ASCII and . _ - @ + =, begins with -, or is too long."
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import FoundationEssentials
+import HistoryControl
+import Logging
+import PersistentHistory
+
+/// What an operator has paused and wants to stay paused over a restart: a file in the state folder.
+///
+/// It goes by the names of the configuration, so that it also holds for a store that cannot be opened yet.
+final class KeptPauses: Sendable {
+    struct Pause: Codable, Hashable, Sendable {
+        let store: String
+        /// Nil is the whole store.
+        var consumer: String?
+    }
+
+    private struct Content: Codable {
+        var version = 1
+        var paused: [Pause]
+    }
+
+    private let path: String
+    private let pauses = Locked<Set<Pause>>([])
+
+    init(stateFolder: String) { path = "\(stateFolder)/paused.json" }
+
+    /// Reads what was kept. A file that is none of ours is moved aside, and said.
+    ///
+    /// - Throws: `HistoryError` where it cannot be read: what is paused must not be delivered by mistake.
+    func load(_ logger: Logger) throws {
+        let bytes: [UInt8]?
+        do throws(SystemError) {
+            bytes = try AtomicFile.read(path)
+        } catch {
+            let trouble = StateTrouble(errno: error.number)
+            throw HistoryError(
+                trouble.code, "The kept pauses in \"\(path)\" cannot be read: \(error).", hint: trouble.hint(at: path))
+        }
+        guard let bytes else { return }
+        do {
+            let content = try ControlJSON.read(Content.self, from: bytes)
+            pauses.withLock { $0 = Set(content.paused) }
+        } catch {
+            let newPath = try DamagedFile.moveAside(path, at: .now)
+            logger.report(
+                .stateCorrupt,
+                "The kept pauses in \"\(path)\" are damaged. The file was moved to \"\(newPath)\", and nothing is paused until that is asked for again."
+            )
+        }
+    }
+
+    func contains(_ pause: Pause) -> Bool { pauses.withLock { $0.contains(pause) } }
+
+    /// The consumers of a store that are paused alone.
+    func consumers(of store: String) -> [String] {
+        pauses.withLock { $0.filter { $0.store == store }.compactMap(\.consumer).sorted() }
+    }
+
+    /// Keeps pauses, or ends them. One at a time.
+    ///
+    /// - Throws: `ControlError`: nothing is different then.
+    func set(_ changed: [Pause], kept: Bool) throws(ControlError) {
+        let old = pauses.withLock { $0 }
+        let new = kept ? old.union(changed) : old.subtracting(changed)
+        if new == old { return }
+        do {
+            let sorted = new.sorted { ($0.store, $0.consumer ?? "") < ($1.store, $1.consumer ?? "") }
+            try AtomicFile.write(try ControlJSON.bytes(Content(paused: sorted)), to: path)
+        } catch {
+            throw ControlError(
+                .failed,
+                "What is paused cannot be written to \"\(path)\": \(error). A restart of the daemon finds it as it was kept before."
+            )
+        }
+        pauses.withLock { $0 = new }
+    }
+}
