@@ -119,12 +119,23 @@ package struct ControlClient: Sendable {
         }
     }
 
+    /// How this user comes to be one of those that may query the daemon, if they are a group.
+    private var membership: String? {
+        var status = stat()
+        guard stat(socketPath, &status) == 0, status.st_mode & 0o060 == 0o060, status.st_gid != 0 else {
+            return nil
+        }
+        let (group, user) = (Accounts.name(ofGroup: status.st_gid), Accounts.name(ofUser: geteuid()))
+        return
+            "Members of its group may query the daemon, from their next login on. As root: usermod -aG \(group) \(user)"
+    }
+
     private func unreached(_ number: Int32) -> any Error {
         switch number {
         case EACCES, EPERM:
             Unreachable(
                 description:
-                    "The control socket \"\(socketPath)\" may not be used by this user. Its mode and group say which users may.",
+                    "The control socket \"\(socketPath)\" may not be used by this user. \(membership ?? "Its mode and group say which users may.")",
                 isForbidden: true)
         case EAGAIN:
             Unanswered(

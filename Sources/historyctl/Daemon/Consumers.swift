@@ -52,7 +52,8 @@ struct Consumers: AsyncParsableCommand {
                 return text
             })
         var to: String
-        @Option(help: "The consumer's store, if several have a consumer of that name.", completion: .stores)
+        @Option(
+            help: "The consumer's store, if several have a consumer of that name.", completion: .stores)
         var store: String?
         @Flag(help: "Move forward, too: the hooks never receive what lies in between.")
         var skip = false

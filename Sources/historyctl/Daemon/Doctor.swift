@@ -9,8 +9,8 @@ struct Doctor: AsyncParsableCommand {
         abstract: "Check for common problems of a deployment, and print their solutions.",
         discussion: """
             The daemon checks itself, as its user and inside its sandbox: permissions of stores and replicas, \
-            for itself and for other users; the plugins' commands; the limits of inotify; the clock; free disk \
-            space. It changes nothing. Status 1 if there is a problem, 69 if the daemon is not running.
+            for itself and for other users; the plugins' commands, whose interpreters it starts with a program \
+            that does nothing; the limits of inotify; the clock; free disk space. It changes nothing. Status 1 if there is a problem, 69 if the daemon is not running.
             """)
 
     @OptionGroup var daemon: DaemonOptions

@@ -63,7 +63,8 @@ struct Status: AsyncParsableCommand {
             let stores = report.stores.filter(\.isNotable)
             let rows = stores.map { store in
                 [
-                    store.name, store.state.rawValue, store.newest?.tokenNumber ?? "", String(store.consumers.count),
+                    store.name, store.state.rawValue, store.newest?.tokenNumber ?? "",
+                    String(store.consumers.count),
                     String(store.consumers.compactMap(\.deadLetters).reduce(0, +)), store.worst ?? "",
                 ]
             }
@@ -110,6 +111,7 @@ extension DaemonReport {
                         template.failing, template.deadLetters, template.refused,
                     ].map { String($0) } + [template.problem ?? ""]
             }, to: &output)
+        try table.writeCut(to: &output)
     }
 
     fileprivate func writeFailingPlugins(to output: inout StandardOutput) throws {

@@ -97,10 +97,10 @@ struct TopView {
         }
         // A store that is not open says why by itself.
         let own =
-            store.consumers.isEmpty || store.problem != nil
+            store.isNotable && (store.consumers.isEmpty || store.problem != nil)
             ? [row(nil, nil, store.state.rawValue, store.problem)] : []
         return own
-            + store.consumers.flatMap { consumer in
+            + store.consumers.filter { $0.isNotable || $0.state == .behind }.flatMap { consumer in
                 [row(consumer, nil, consumer.state.rawValue, consumer.problem)]
                     + consumer.contexts.compactMap { context in
                         context.feed.map { row(consumer, context, $0.state.rawValue, context.problem) }

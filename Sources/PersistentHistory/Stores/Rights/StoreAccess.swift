@@ -71,7 +71,7 @@ package enum Accounts {
         } ?? String(user)
     }
 
-    static func name(ofGroup group: UInt32) -> String {
+    package static func name(ofGroup group: UInt32) -> String {
         lookUp(Glibc.group()) { entry, buffer, count, result in
             getgrgid_r(group, entry, buffer, count, result)
         } read: {
