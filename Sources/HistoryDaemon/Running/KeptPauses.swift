@@ -33,7 +33,8 @@ final class KeptPauses: Sendable {
         } catch {
             let trouble = StateTrouble(errno: error.number)
             throw HistoryError(
-                trouble.code, "The kept pauses in \"\(path)\" cannot be read: \(error).", hint: trouble.hint(at: path))
+                trouble.code, "The kept pauses in \"\(path)\" cannot be read: \(error).",
+                hint: trouble.hint(at: path))
         }
         guard let bytes else { return }
         do {

@@ -73,11 +73,7 @@ struct TopView {
     mutating func fail(_ problem: String) { self.problem = problem }
 
     private var rows: [Row] {
-        // Of a folder's stores, those that need a look.
-        let stores = (report?.stores ?? []).filter { store in
-            store.isNotable || store.consumers.contains { $0.state == .behind }
-        }
-        let rows = stores.flatMap(Self.rows)
+        let rows = (report?.stores ?? []).flatMap(Self.rows)
         switch order {
         // What does not get on is not to hide behind what is slow.
         case .lag: return rows.sorted { ($1.lag, $0.id) < ($0.lag, $1.id) }
