@@ -23,6 +23,8 @@ public final class CoreDataReader: Sendable {
         let dataVersion: Int64
     }
 
+    /// Opens a store for reading the history that Core Data keeps in it.
+    ///
     /// - Parameters:
     ///   - path: The store's file.
     ///   - timeout: How long to wait for a lock that another process holds.

@@ -2,7 +2,13 @@
 public struct ObjectModel: Sendable, Hashable {
     /// The type of an attribute (`NSAttributeType`).
     public enum AttributeType: Sendable, Hashable {
-        case integer16, integer32, integer64, decimal, double, float, string, boolean, date, binary, uuid, uri
+        /// An integer of so many bits.
+        case integer16, integer32, integer64
+        /// A number that is none.
+        case decimal, double, float
+        /// One value, as the name says.
+        case string, boolean, date, binary, uuid, uri
+        /// What the app makes data of by itself.
         case transformable
         /// One that is not known here, by its number.
         case other(Int64)
@@ -66,7 +72,9 @@ public struct ObjectModel: Sendable, Hashable {
     public struct Property: Sendable, Hashable {
         /// What a property is.
         public enum Kind: Sendable, Hashable {
+            /// Values of the entity's own.
             case attribute(Attribute)
+            /// Other objects.
             case relationship(Relationship)
             /// A fetch by the app, which the store does not know.
             case fetchedProperty

@@ -51,7 +51,9 @@ extension CoreDataReader: HistoryReading {}
 public enum StoreHistory {
     /// Opens a store for reading its history. Of a store that only Core Data writes not a byte changes.
     ///
-    /// - Parameter timeout: How long to wait for a lock that another process holds.
+    /// - Parameters:
+    ///   - path: The store's file.
+    ///   - timeout: How long to wait for a lock that another process holds.
     /// - Throws: `HistoryError`; with `.notTracked` where there is no history.
     public static func open(_ path: String, timeout: Duration = .seconds(5)) throws -> any HistoryReading {
         do {
