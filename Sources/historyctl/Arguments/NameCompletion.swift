@@ -13,8 +13,8 @@ extension CompletionKind {
         return unique(list?.plugins.map(\.name) ?? [])
     }
 
-    /// Who types is not to wait for long.
-    private static let timeout: Duration = .seconds(1)
+    /// Who types is not to wait for ever.
+    private static let timeout: Duration = .seconds(5)
 
     private static func names(_ names: @escaping @Sendable (DaemonReport) -> [String]) -> CompletionKind {
         .custom { arguments, _, _ in

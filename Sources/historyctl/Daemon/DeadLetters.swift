@@ -18,7 +18,7 @@ struct DeadLetters: AsyncParsableCommand {
 
         func run() async throws {
             try await daemon.ask(.deadLetters(store: store), DeadLetterList.self) { list, output in
-                var table = TextTable(["ID", "CONSUMER", "HOOK", "KEPT", "ATTEMPTS", "REASON"])
+                var table = TextTable(["ID", "CONSUMER", "HOOK", "KEPT", "ATTEMPTS", "REASON"], names: [0])
                 try table.write(
                     list.deadLetters.map { letter in
                         [

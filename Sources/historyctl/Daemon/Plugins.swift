@@ -17,7 +17,8 @@ struct ListPlugins: AsyncParsableCommand {
 
     func run() async throws {
         try await daemon.ask(.plugins, PluginList.self) { list, output in
-            var table = TextTable(["PLUGIN", "MODE", "STATE", "FAILURES", "HOOKS", "COMMAND", "PROBLEM"])
+            var table = TextTable(
+                ["PLUGIN", "MODE", "STATE", "FAILURES", "HOOKS", "COMMAND", "PROBLEM"], names: [0])
             try table.write(
                 list.plugins.map { plugin in
                     [

@@ -59,7 +59,8 @@ struct Status: AsyncParsableCommand {
             }
             for problem in report.reload?.problems ?? [] { try output.writeLine("  \(problem.printable)") }
             try output.writeLine("")
-            var table = TextTable(["STORE", "STATE", "NEWEST", "CONSUMERS", "DEAD LETTERS", "PROBLEM"])
+            var table = TextTable(
+                ["STORE", "STATE", "NEWEST", "CONSUMERS", "DEAD LETTERS", "PROBLEM"], names: [0])
             let stores = report.stores.filter(\.isNotable)
             let rows = stores.map { store in
                 [
@@ -97,11 +98,13 @@ extension DaemonReport {
     fileprivate func writeTemplates(to output: inout StandardOutput) throws {
         guard let templates, !templates.isEmpty else { return }
         if stores.contains(where: \.isNotable) { try output.writeLine("") }
-        var table = TextTable([
-            "TEMPLATE", "STORES", "OPEN", "RESTING", "WAITING", "PAUSED", "LAGGING", "FAILING", "DEAD LETTERS",
-            "REFUSED",
-            "PROBLEM",
-        ])
+        var table = TextTable(
+            [
+                "TEMPLATE", "STORES", "OPEN", "RESTING", "WAITING", "PAUSED", "LAGGING", "FAILING",
+                "DEAD LETTERS",
+                "REFUSED",
+                "PROBLEM",
+            ], names: [0])
         try table.write(
             templates.map { template in
                 [template.name]
@@ -118,7 +121,7 @@ extension DaemonReport {
         let failing = (plugins ?? []).filter { $0.state == .failing }
         if failing.isEmpty { return }
         try output.writeLine("")
-        var table = TextTable(["PLUGIN", "STATE", "FAILURES", "PROBLEM"])
+        var table = TextTable(["PLUGIN", "STATE", "FAILURES", "PROBLEM"], names: [0])
         try table.write(
             failing.map { [$0.name, $0.state.rawValue, String($0.failures), $0.problem ?? ""] }, to: &output)
         try table.writeCut(to: &output)

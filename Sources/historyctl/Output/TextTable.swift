@@ -5,16 +5,16 @@ import HistoryConfiguration
 /// Rows come in blocks, so that a long table needs no more memory than one of them: a later block
 /// may widen a column, and does not narrow it.
 ///
-/// On a terminal, the last column gets what the others leave of the window. It has the problems: what is cut there is
-/// written below the table, whole.
+/// On a terminal, the last column gets what the others leave of the window. Where it has the problems, what is cut there
+/// is written below the table, whole.
 struct TextTable {
     private let titles: [String]
     private var widths: [Int]
     private var isTitled = false
     /// Of the terminal's window; nil if nothing is cut.
     private let columns: Int?
-    /// The columns that say which row it is.
-    private let names: [Int]
+    /// The columns that say which row it is; nil where nothing is kept of what is cut.
+    private let names: [Int]?
     private var cut: [(name: String, text: String)] = []
 
     /// The longest cell of another column.
@@ -22,7 +22,7 @@ struct TextTable {
     /// What the last column has at least.
     private static let shortest = 20
 
-    init(_ titles: [String], names: [Int] = [0], columns: Int? = StandardOutput.columns) {
+    init(_ titles: [String], names: [Int]? = nil, columns: Int? = StandardOutput.columns) {
         (self.titles, self.names, self.columns) = (titles, names, columns)
         widths = titles.map(\.width)
     }
@@ -52,8 +52,8 @@ struct TextTable {
     private mutating func fitted(_ row: [String]) -> [String] {
         guard let columns, let last = row.last else { return row }
         let room = columns - widths.dropLast().reduce(0) { $0 + $1 + 2 }
-        let shown = last.cut(toWidth: max(Self.shortest, room))
-        if shown != last {
+        let shown = last.cut(toWidth: max(names == nil ? Self.longest : Self.shortest, room))
+        if shown != last, let names {
             cut.append((names.filter(row.indices.contains).map { row[$0] }.joined(separator: "/"), last))
         }
         return row.dropLast() + [shown]
