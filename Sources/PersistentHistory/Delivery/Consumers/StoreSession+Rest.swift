@@ -102,7 +102,9 @@ extension StoreRunner {
             signals.post(.changed)
         }
         await needed.sleep(for: Self.pause)
-        guard !needed.isSignaled, let files = RestingFiles(of: store.path), files.areQuiet else { return }
+        guard !needed.isSignaled, !stop.isSignaled, !signals.ended.isSignaled,
+            let files = RestingFiles(of: store.path), files.areQuiet
+        else { return }
         guard (try? await isLevel(with: positions.newest, on: thread)) ?? false else { return }
         FreedMemory.giveBack()
         while !needed.isSignaled, !stop.isSignaled, !signals.ended.isSignaled,
