@@ -70,9 +70,7 @@ struct RestingFiles: Equatable {
 
     /// Whether whatever is written from now on has another time.
     var areQuiet: Bool {
-        var now = timespec()
-        clock_gettime(CLOCK_REALTIME, &now)
-        let time = Double(now.tv_sec) + Double(now.tv_nsec) / 1e9
+        let time = Double(HistoryTimestamp.now.milliseconds) / 1000
         // A clock that was set back is no reason to look for ever.
         return time - modifiedAt > Self.tick || time < modifiedAt - 1
     }
