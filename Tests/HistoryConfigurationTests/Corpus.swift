@@ -137,6 +137,10 @@ let configurationCorpus: [CorpusCase] = [
     .bad(
         "a batch author begins nowhere", author("\"batch\": true, \"startAt\": \"newest\""),
         "2:16: stores[0].authors[0].startAt: a batch author only writes and has no position"),
+    .badBeyondSchema(
+        "a shell's home", "{\"version\": 1, \"stores\": [{\"name\": \"s\", \"path\": \"~/s.db\"}]}",
+        "1:49: stores[0].path: expected a whole path: \"~\" is a shell's word for a home, write it out, or ${HOME}"
+    ),
     .good("commits are gathered", author("\"batchWindow\": \"500ms\"")),
     .good("the longest window", author("\"batchWindow\": 3600")),
     .good("no window", author("\"batchWindow\": 0")),

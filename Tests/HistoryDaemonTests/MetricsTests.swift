@@ -79,6 +79,7 @@ import Testing
             "# TYPE historyd_hook_failures counter", "historyd_hook_failures_total{hook=\"p/h\"} 3",
             "# UNIT historyd_consumer_lag_seconds seconds",
             "historyd_consumer_lag_seconds{store=\"contacts\",consumer=\"Main\"} 2.5",
+            "historyd_consumer_lag_limit_seconds{store=\"contacts\",consumer=\"Main\"} 300",
             "historyd_consumer_state{store=\"contacts\",consumer=\"Main\",state=\"held\"} 1",
             "historyd_consumer_state{store=\"contacts\",consumer=\"Main\",state=\"level\"} 0",
             "historyd_replica_up{store=\"contacts\",consumer=\"Main\",replica=\"view\"} 0",

@@ -55,6 +55,11 @@ extension DocumentNode {
             report("expected a path of less than \(Self.pathLimit) bytes, found \(text.utf8.count)")
             return nil
         }
+        // It would be a folder of that name.
+        guard text != "~", !text.hasPrefix("~/") else {
+            report("expected a whole path: \"~\" is a shell's word for a home, write it out, or ${HOME}")
+            return nil
+        }
         return text.utf8.first == UInt8(ascii: "/") ? text : "\(source.folder)/\(text)"
     }
 

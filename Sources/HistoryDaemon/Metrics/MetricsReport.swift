@@ -1,3 +1,4 @@
+import HistoryConfiguration
 import HistoryControl
 import PersistentHistory
 
@@ -212,6 +213,14 @@ extension MetricsReport {
             "historyd_consumer_lag_seconds",
             "Age of the oldest transaction that the consumer has not processed; 0 if it has caught up."
         ) { $0.lag?.seconds }
+        write(
+            "historyd_consumer_lag_limit_seconds",
+            "Beyond this lag the consumer is not healthy: healthyLag, and its batchWindow."
+        ) { consumer in
+            let limit = status.healthyLags[consumer.store] ?? StoreConfiguration.defaultHealthyLag
+            let window = status.stores[consumer.store]?.consumers[consumer.consumer]?.batchWindow ?? .zero
+            return (limit + window) / .seconds(1)
+        }
         text.write(
             "historyd_delivery_delay_seconds",
             "Time from a transaction's commit to its delivery to a hook.",
