@@ -38,25 +38,25 @@ import Testing
         "Whatever fails, nothing is lost, repeated, out of order or misreported, and all is delivered in the end"
     )
     func faults() async throws {
-        let outcome = try await simulate("--kind", "faults", "--seeds", "40", "--jobs", "2")
+        let outcome = try await simulate("--kind", "faults", "--seeds", "16", "--jobs", "2")
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
 
     @Test("What is cleaned is not needed after a power failure")
     func power() async throws {
-        let outcome = try await simulate("--kind", "power", "--seeds", "20", "--jobs", "2")
+        let outcome = try await simulate("--kind", "power", "--seeds", "8", "--jobs", "2")
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
 
     @Test("One store's locks, disk and plugins delay no other store, nor the loop, nor the watchdog")
     func isolation() async throws {
-        let outcome = try await simulate("--kind", "isolation", "--seeds", "20", "--jobs", "2")
+        let outcome = try await simulate("--kind", "isolation", "--seeds", "8", "--jobs", "2")
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
 
     @Test("Where a -wal or a -shm is removed under the daemon, nothing is lost, repeated or misreported")
     func files() async throws {
-        let outcome = try await simulate("--kind", "files", "--seeds", "20", "--jobs", "2")
+        let outcome = try await simulate("--kind", "files", "--seeds", "8", "--jobs", "2")
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
 
