@@ -1,5 +1,6 @@
 import CSimulation
 import GRDB
+import GRDBSQLite
 import PersistentHistory
 
 /// The process of all other programs: it writes, reads and holds locks, as the script orders, one thing at a time.
@@ -32,6 +33,8 @@ struct Writer: Sendable {
 
     /// Obeys until there are no more orders.
     static func obey(orders: Int32, answers: Int32) {
+        // While SQLite sleeps here, no time passes in the simulation, and nobody lets go of a lock.
+        sqlite3_vfs_find(nil)?.pointee.xSleep = { _, microseconds in microseconds }
         var desk = WriterDesk()
         while let line = line(from: orders) {
             let answer = desk.obey(
