@@ -213,7 +213,7 @@ torture-nats: debug ## Kill publisher, follower, server and daemons, restore the
 	[ $$(id -u) != 0 ] || /usr/bin/python3 Tests/NATS/nats.py .build/debug limits
 	/usr/bin/python3 Tests/NATS/nats.py .build/debug idle
 	/usr/bin/python3 Tests/NATS/nats.py .build/debug overtaken
-	/usr/bin/python3 Tests/NATS/nats.py .build/debug narrow
+	/usr/bin/python3 Tests/NATS/adversity.py .build/debug narrow
 	/usr/bin/python3 Tests/NATS/nats.py .build/debug faults $$(( $(MINUTES) * 60 ))
 
 run: toolchain ## Run the daemon on a small sample store in .run, to try it.

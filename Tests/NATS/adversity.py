@@ -289,6 +289,27 @@ def slow_follower(bench):
     print(f"{proxy.carried} bytes were carried for a snapshot of {body}, over three breaks")
 
 
+def narrow(bench):
+    """Links of 16 kB a second, which break in the middle of a snapshot: it gets there. It takes some minutes."""
+    insert(begin(bench), 30, 16_000)
+    make_streams(bench)
+    for name in ["publish", "follow"]:
+        proxy = PacedProxy(bench.port, 16_000)
+        route(bench, name, proxy.port)
+        start = time.monotonic()
+        bench.start_nats(name)
+        for _ in range(2):
+            enough = proxy.carried + 200_000
+            until("parts of a snapshot", lambda: proxy.carried >= enough, 300)
+            proxy.cut()
+        if name == "publish":
+            until("a snapshot", lambda: re.search("[Ss]napshot.*(complete|published)|is published", bench.log(name)), 400)
+        else:
+            bench.wait_level(400)
+        print(f"{name}: {proxy.carried} bytes in {time.monotonic() - start:.0f} s, with two breaks", flush=True)
+    bench.compare()
+
+
 def between(bench):
     """Groups go between the parts of a snapshot that takes long, and --new-epoch wins against a busy publisher."""
     bench.make_store()
@@ -505,7 +526,7 @@ def beat(bench):
     print("as of when a mirror is, and whether its publisher lives")
 
 
-SCENARIOS = [words, status_header, remade, lost_consumer, mute, slow_publisher, slow_follower, between, refused_snapshot,
+SCENARIOS = [words, status_header, remade, lost_consumer, mute, slow_publisher, slow_follower, narrow, between, refused_snapshot,
              expired, copied, foreign_rate, two_publishers, two_followers, beat]
 
 

@@ -1335,76 +1335,6 @@ class SlowProxy(Proxy):
         return data
 
 
-class NarrowProxy(Proxy):
-    """A link of so many bytes a second each way, which `cut` breaks."""
-
-    def __init__(self, server, rate):
-        self.rate, self.carried, self.ends = rate, 0, []
-        super().__init__(server)
-
-    def accept(self):
-        while True:
-            client = self.listener.accept()[0]
-            server = socket.create_connection(("127.0.0.1", self.server))
-            for end in [client, server]:
-                # A router's buffer is small.
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
-            self.ends = [client, server]
-            for source, target in [(client, server), (server, client)]:
-                threading.Thread(target=self.carry, args=[source, target, self.let_through], daemon=True).start()
-
-    def carry(self, source, target, change):
-        try:
-            while data := source.recv(2048):
-                time.sleep(len(data) / self.rate)
-                self.carried += len(data)
-                target.sendall(data)
-        except OSError:
-            pass
-        finally:
-            for end in [source, target]:
-                end.close()
-
-    def cut(self):
-        for end in self.ends:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-
-def narrow(bench):
-    """Links of 16 kB a second, which break in the middle of a snapshot: it gets there, and costs little more than itself."""
-    bench.make_store()
-    bench.configure()
-    db = bench.open("App")
-    db.execute("WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 400) "
-               "INSERT INTO person (id, data) SELECT n + 1000, hex(randomblob(600)) FROM number")
-    bench.start_server()
-    make_streams(bench)
-    for name in ["publish", "follow"]:
-        proxy = NarrowProxy(bench.port, 16_000)
-        file = json.load(open(bench.path(f"{name}.json")))
-        bench.write(f"{name}.json", json.dumps({**file, "servers": [f"nats://127.0.0.1:{proxy.port}"]}))
-        bench.start_nats(name)
-        began = time.monotonic()
-        for _ in range(2):
-            before = proxy.carried
-            while proxy.carried < before + 200_000:
-                if time.monotonic() - began > 300:
-                    raise Failure(f"{name}: {proxy.carried} bytes in 300 s\n" + bench.log(name))
-                time.sleep(0.2)
-            proxy.cut()
-        if name == "publish":
-            while not re.search("[Ss]napshot.*(complete|published)|is published", bench.log(name)):
-                if time.monotonic() - began > 400:
-                    raise Failure("no snapshot is published:\n" + bench.log(name))
-                time.sleep(0.5)
-        else:
-            bench.wait_level(400)
-        print(f"{name}: {proxy.carried} bytes in {time.monotonic() - began:.0f} s, with two breaks", flush=True)
-    bench.compare()
-    print("the mirror is equal")
-
-
 def slow(bench):
     """A network that takes much longer for a snapshot than the store to be read."""
     bench.make_store()
@@ -2050,7 +1980,7 @@ def faults(bench, seconds):
     print(f"{bench.encoding}; events: {events}; changes: {bench.newest(bench.source)}; starts: {bench.count}")
 
 
-SCENARIOS = {"clock": clock, "requests": requests, "abandoned": abandoned, "slow": slow, "narrow": narrow, "disks": disks, "limits": limits, "idle": idle, "overtaken": overtaken, "payload": payload, "ddl": ddl,
+SCENARIOS = {"clock": clock, "requests": requests, "abandoned": abandoned, "slow": slow, "disks": disks, "limits": limits, "idle": idle, "overtaken": overtaken, "payload": payload, "ddl": ddl,
              "stale": stale, "foreign": foreign, "operating": operating, "permissions": permissions}
 
 
