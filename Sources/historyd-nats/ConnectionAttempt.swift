@@ -11,7 +11,7 @@ final class ConnectionAttempt: Sendable {
     private enum State: Sendable {
         case running
         case ended(Result<Pointer, NATSError>)
-        /// Nobody waits for it any more.
+        /// It is not waited for any more.
         case abandoned
     }
 

@@ -6,29 +6,29 @@ import PersistentHistory
 
 /// A publisher's session: one connection, from the end of the stream on.
 final class PublishSession {
-    private let jetStream: JetStream
-    private let source: MirrorSource
-    private let publication: NATSConfiguration.Publication
-    private let names: StreamName
+    let jetStream: JetStream
+    let source: MirrorSource
+    let publication: NATSConfiguration.Publication
+    let names: StreamName
     private let memory: MemoryFile?
-    private let pending: PendingSnapshot
-    private let folder: String
-    private let logger: Logger
+    let pending: PendingSnapshot
+    let folder: String
+    let logger: Logger
 
-    private(set) var store = ""
-    private(set) var epoch: Int64 = 1
-    private(set) var position = StreamPosition(number: 0, fingerprint: nil, schema: "-")
+    var store = ""
+    var epoch: Int64 = 1
+    var position = StreamPosition(number: 0, fingerprint: nil, schema: "-")
     /// The schema at the position, if it is known.
-    private var schema: MirrorSchema?
-    private var head: GroupHeader?
-    private var writer: StreamWriter
+    var schema: MirrorSchema?
+    var head: GroupHeader?
+    var writer: StreamWriter
     /// As of the last look.
     private var state: StreamState
-    private var beginning = StreamBeginning()
-    private var bytesSinceSnapshot = 0
-    private var snapshotPause = GrowingPause(first: .seconds(60), longest: .seconds(3600))
+    var beginning = StreamBeginning()
+    var bytesSinceSnapshot = 0
+    var snapshotPause = GrowingPause(first: .seconds(60), longest: .seconds(3600))
     /// Before it, a snapshot that failed is not tried again.
-    private var nextAttempt: ContinuousClock.Instant?
+    var nextAttempt: ContinuousClock.Instant?
     private var nextComparison = ContinuousClock.now + StreamSight.interval
     private var lastSent = ContinuousClock.now
 
@@ -100,7 +100,7 @@ final class PublishSession {
     }
 
     /// Before anyone can see the epoch.
-    private func remember(_ position: StreamPosition) {
+    func remember(_ position: StreamPosition) {
         memory?.write(PublisherMemory(store: store, epoch: epoch, position: position), logger)
     }
 
@@ -133,7 +133,7 @@ final class PublishSession {
 
     /// A session that was fenced off behind its snapshot has begun a later epoch. Mirrors have seen it, and take no
     /// earlier one.
-    private func checkEpoch(_ head: GroupHeader?) throws {
+    func checkEpoch(_ head: GroupHeader?) throws {
         if let latest = head?.epoch, latest > epoch {
             throw SessionOver(description: "\(names.snapshots) has a later epoch, \(latest)")
         }
@@ -149,7 +149,7 @@ final class PublishSession {
     /// Begins in the stream.
     ///
     /// - Returns: The foreign messages that were found.
-    private func fence() throws -> [ForeignNote] {
+    func fence() throws -> [ForeignNote] {
         do {
             try sendBegin()
             return []
@@ -208,7 +208,7 @@ final class PublishSession {
         }
     }
 
-    private func sendBegin() throws {
+    func sendBegin() throws {
         var header = GroupHeader(.begin, store: store, epoch: epoch, after: position, through: position)
         stamp(&header)
         try writer.send(names.begin, header)
@@ -276,140 +276,5 @@ final class PublishSession {
         } catch let error as JetStreamError where error.isOvertaken {
             _ = try fenceAgain()
         }
-    }
-
-    // MARK: Snapshots
-
-    /// Publishes a snapshot, after which the stream continues.
-    private func jump(_ reason: String, epoch: Int64) throws -> [ForeignNote] {
-        logger.notice("\(names.history) goes on from a new snapshot, in epoch \(epoch): \(reason).")
-        self.epoch = epoch
-        let sender = try snapshotSender()
-        remember(try source.end().position)
-        (position, schema) = try send(sender) {}
-        return try fence()
-    }
-
-    var isSnapshotDue: Bool {
-        if let nextAttempt { return nextAttempt <= .now }
-        if pending.upload != nil { return true }
-        if let limit = publication.stream.maxBytes, Int64(bytesSinceSnapshot) > limit / 2 { return true }
-        guard let head, head.epoch == epoch, head.store == store else { return true }
-        return beginning.isBehind(head.through) || timeOfSnapshot.map { $0 <= .now } ?? true
-    }
-
-    /// When a snapshot is due by its age, or is tried again.
-    var nextSnapshot: ContinuousClock.Instant? { nextAttempt ?? timeOfSnapshot }
-
-    private var timeOfSnapshot: ContinuousClock.Instant? {
-        guard let time = head?.head?.time else { return nil }
-        let age = Date.now.timeIntervalSince1970 - Double(time) / 1000
-        // One of the future says nothing about when the next one is due.
-        guard age > -60 else { return .now }
-        return .now - .seconds(age) + publication.snapshotInterval
-    }
-
-    /// Publishes the whole store.
-    ///
-    /// - Parameter between: Is called between the parts, and may publish groups.
-    func makeSnapshot(between: () throws -> Void) throws {
-        _ = try send(snapshotSender(), between)
-        nextAttempt = nil
-        snapshotPause.reset()
-    }
-
-    /// Gives a snapshot up for some time.
-    func snapshotFailed() {
-        let place = pending.upload?.place
-        pending.upload = nil
-        nextAttempt = .now + snapshotPause.next()
-        do {
-            if let place { try jetStream.purge(names.snapshots, subject: names.snapshotPart(place.first)) }
-        } catch {
-            logger.warning(
-                "Parts of a snapshot that failed cannot be removed from \(names.snapshots): \(sentence(error))")
-        }
-    }
-
-    /// Behind this one's snapshot, nobody would see a later epoch any more.
-    private func snapshotSender() throws -> SnapshotSender {
-        let most = try writer.partSize(atMost: SnapshotSender.part, on: names.allSnapshotParts)
-        if let upload = pending.upload, try !isUsable(upload, most) { pending.upload = nil }
-        let upload = pending.upload ?? SnapshotUpload(epoch: epoch, partSize: most)
-        pending.upload = upload
-        // A snapshot that comes after this is in the way of the new one.
-        let sender = try SnapshotSender(jetStream, names, upload, window: publication.window)
-        try checkEpoch(SnapshotHeads(names, jetStream).newest?.header)
-        return sender
-    }
-
-    /// Whether a snapshot that was begun is still one of this store and epoch.
-    private func isUsable(_ upload: SnapshotUpload, _ most: Int) throws -> Bool {
-        guard upload.epoch == epoch, upload.isRead, upload.partSize <= most, let group = upload.group else {
-            return false
-        }
-        return try group.store == store && source.loss(at: group.through, of: store) == nil
-    }
-
-    /// - Returns: The position that it shows, and the schema.
-    private func send(
-        _ sender: SnapshotSender, _ between: () throws -> Void
-    ) throws -> (StreamPosition, MirrorSchema) {
-        guard let upload = pending.upload else { throw SessionOver(description: "there is no snapshot") }
-        let group = try read(upload, sender, between)
-        bytesSinceSnapshot = 0
-        let head = try sender.finish(
-            group, earlier: self.head?.head?.kept ?? [], keeping: publication.keptSnapshots, between: between)
-        pending.upload = nil
-        self.head = head
-        remember(group.through)
-        logger.info(
-            "A snapshot of \"\(publication.store)\" at \(group.through.number) is in \(names.snapshots): \(group.body.count) bytes."
-        )
-        return (group.through, group.schema)
-    }
-
-    /// Reads the store into the snapshot, on a connection of its own: groups are read meanwhile.
-    private func read(
-        _ upload: SnapshotUpload, _ sender: SnapshotSender, _ between: () throws -> Void
-    ) throws -> MirrorSource.Group {
-        if upload.isRead, let group = upload.group { return group }
-        let reader = try MirrorSource(publication.store, spoolingIn: folder)
-        defer { try? reader.close() }
-        let group = try withoutActuallyEscaping(between) { between in
-            try reader.snapshot { group in
-                upload.group = group
-                sender.sendWhatFits(of: group)
-                try between()
-            }
-        }
-        (upload.group, upload.isRead) = (group, true)
-        return group
-    }
-
-    /// Removes the parts of snapshots that were never completed. Whoever still sends one is fenced off.
-    private func purgeLeftovers() throws {
-        let kept = (head?.head?.kept ?? []) + [pending.upload?.place?.first].compactMap(\.self)
-        let leftovers = SnapshotResumption.leftovers(
-            among: try jetStream.subjects(names.allSnapshotParts, of: names.snapshots), names, kept: kept)
-        guard !leftovers.isEmpty else { return }
-        var fence = try StreamWriter(
-            jetStream.connection, names.snapshots, after: jetStream.state(of: names.snapshots).last, window: 1)
-        if pending.upload == nil {
-            do {
-                try fence.send(
-                    names.snapshotBegin,
-                    GroupHeader(
-                        .begin, store: store, epoch: epoch, after: position, through: position, isLast: false))
-                try fence.drain()
-            } catch let error as JetStreamError where !error.isOvertaken {
-                // A server that is full takes nothing from others either.
-                logger.debug("\(names.snapshots): \(error)")
-            }
-        }
-        for subject in leftovers { try jetStream.purge(names.snapshots, subject: subject) }
-        logger.info(
-            "Parts of snapshots that were not completed were removed from \(names.snapshots): \(leftovers.count)."
-        )
     }
 }

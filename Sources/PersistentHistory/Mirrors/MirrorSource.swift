@@ -10,6 +10,8 @@ package final class MirrorSource {
     private let queue: DatabaseQueue
     private let file: FileID?
     private let probe: WriterProbe
+    /// A mirror has what its own source published: there, numbers may be missing.
+    private var mayHaveGaps = false
     /// As of `schemaVersion`.
     private var tables = MirrorTables()
     private var digest = StreamPosition.Digest()
@@ -22,8 +24,9 @@ package final class MirrorSource {
         queue = try StoreConnection.open(path, .read)
         probe = try WriterProbes.shared.take(path)
         do {
-            try read { db in
+            mayHaveGaps = try read { db in
                 guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked(db) }
+                return try StoreRecorder.isMirror(db)
             }
         } catch {
             // The first failure is the one to report.
@@ -93,9 +96,8 @@ package final class MirrorSource {
             if tables.digest != position.schema { try writer.write(schema, header) }
             let changed: ChangedKeys
             do {
-                // A mirror has what its own source published: there, numbers may be missing.
-                let floor = try StoreRecorder.isMirror(db) ? Int64.max : header.floor
-                changed = try writer.writeHistory(after: position.number, floor: floor)
+                changed = try writer.writeHistory(
+                    after: position.number, floor: mayHaveGaps ? .max : header.floor)
             } catch is HistoryGap {
                 return .lost(.gap)
             }
