@@ -21,13 +21,13 @@ struct Assembly: Sendable {
         coprocesses = catalog.needed.compactMap { plugins[$0.name]?.coprocess }
         hooks = catalog.hooks(calling: plugins)
         let endpoints = Locked(plugins.mapValues(\.endpoint))
-        var roster = StoreRoster(loaded.configuration)
+        var storeCatalog = StoreCatalog(loaded.configuration)
         for (index, template) in loaded.configuration.templates.enumerated() {
             for case .appeared(let path) in try FolderWatcher.list(template.rules(excluding: stateFolder)) {
-                _ = roster.appear(.init(template: index, path: path))
+                _ = storeCatalog.appear(.init(template: index, path: path))
             }
         }
-        let configurations = loaded.configuration.stores + roster.stores.sorted { $0.name < $1.name }
+        let configurations = loaded.configuration.stores + storeCatalog.stores.sorted { $0.name < $1.name }
         stores = configurations.map { ServedStore($0, plugins: endpoints) }
     }
 }

@@ -60,22 +60,22 @@ import Testing
     }
 
     @Test func theFirstHasTheName() throws {
-        var roster = StoreRoster(try Self.configuration("{name}"))
-        func file(_ path: String) -> StoreRoster.File { .init(template: 0, path: path) }
-        #expect(roster.appear(file("a.sqlite")).begun.map(\.name) == ["a"])
-        let refused = roster.appear(file("eu/a.sqlite"))
+        var catalog = StoreCatalog(try Self.configuration("{name}"))
+        func file(_ path: String) -> StoreCatalog.File { .init(template: 0, path: path) }
+        #expect(catalog.appear(file("a.sqlite")).begun.map(\.name) == ["a"])
+        let refused = catalog.appear(file("eu/a.sqlite"))
         #expect(refused.begun.isEmpty)
         #expect(refused.refused.map(\.path) == ["/srv/tenants/eu/a.sqlite"])
         #expect(refused.refused.map(\.why) == [.nameTaken(name: "a", by: "/srv/tenants/a.sqlite")])
         // It is told once.
-        #expect(roster.appear(file("eu/a.sqlite")).refused.isEmpty)
-        let change = roster.disappear(file("a.sqlite"))
+        #expect(catalog.appear(file("eu/a.sqlite")).refused.isEmpty)
+        let change = catalog.disappear(file("a.sqlite"))
         #expect(change.ended == ["a"])
         #expect(change.begun.map(\.path) == ["/srv/tenants/eu/a.sqlite"])
         // What has an entry of its own is served as that says.
-        #expect(roster.appear(file("main.sqlite")).refused.map(\.why) == [.fileTaken(by: "main")])
+        #expect(catalog.appear(file("main.sqlite")).refused.map(\.why) == [.fileTaken(by: "main")])
         #expect(
-            roster.appear(file("eu/main.sqlite")).refused.map(\.why) == [
+            catalog.appear(file("eu/main.sqlite")).refused.map(\.why) == [
                 .nameTaken(name: "main", by: "/srv/tenants/main.sqlite")
             ])
     }
@@ -86,7 +86,7 @@ import Testing
         let configuration = try Self.configuration("{name}")
         var random = Seed(UInt64.random(in: 0 ... .max))
         for _ in 0..<200 {
-            var roster = StoreRoster(configuration)
+            var catalog = StoreCatalog(configuration)
             var present: Set<String> = []
             var running: [String: String] = [:]
             for _ in 0..<60 {
@@ -95,14 +95,14 @@ import Testing
                 let path = "\(folder)\(name).sqlite"
                 let comes = Bool.random(using: &random)
                 if comes { present.insert(path) } else { present.remove(path) }
-                let file = StoreRoster.File(template: 0, path: path)
-                let change = comes ? roster.appear(file) : roster.disappear(file)
+                let file = StoreCatalog.File(template: 0, path: path)
+                let change = comes ? catalog.appear(file) : catalog.disappear(file)
                 for name in change.ended { #expect(running.removeValue(forKey: name) != nil, "\(random)") }
                 for store in change.begun {
                     #expect(running.updateValue(store.path, forKey: store.name) == nil, "\(random)")
                 }
                 #expect(Set(running.values).count == running.count, "\(random)")
-                #expect(Set(roster.stores.map(\.path)) == Set(running.values), "\(random)")
+                #expect(Set(catalog.stores.map(\.path)) == Set(running.values), "\(random)")
                 let wanted = Set(
                     present.compactMap { try? TemplateFile($0) }.map(\.name).filter { $0 != "main" })
                 #expect(Set(running.keys) == wanted, "\(random)")

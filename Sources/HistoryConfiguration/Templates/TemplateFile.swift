@@ -54,9 +54,4 @@ package struct TemplateFile: Sendable, Hashable {
         guard let dot = fileName.lastIndex(of: ".") else { return fileName }
         return String(fileName[..<dot])
     }
-
-    /// Whether SQLite makes files of that name beside a store.
-    package static func isSideFile(_ name: String) -> Bool {
-        ["-wal", "-shm", "-journal"].contains { name.hasSuffix($0) }
-    }
 }

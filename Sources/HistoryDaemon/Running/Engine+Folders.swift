@@ -45,7 +45,7 @@ extension Engine {
         guard let index = folders.firstIndex(where: { $0.number == number }) else { return }
         var begun: [String: StoreConfiguration] = [:]
         var ended: Set<String> = []
-        func note(_ change: StoreRoster.Change) {
+        func note(_ change: StoreCatalog.Change) {
             for name in change.ended where begun.removeValue(forKey: name) == nil { ended.insert(name) }
             for store in change.begun { begun[store.name] = store }
             for (path, why) in change.refused { refuse(path, why.text, in: index) }
@@ -54,13 +54,13 @@ extension Engine {
             switch event {
             case .appeared(let path):
                 folders[index].add(path)
-                note(roster.appear(.init(template: index, path: path)))
+                note(storeCatalog.appear(.init(template: index, path: path)))
             case .gone(let path):
                 folders[index].remove(path)
-                note(roster.disappear(.init(template: index, path: path)))
+                note(storeCatalog.disappear(.init(template: index, path: path)))
             case .replaced(let path, let why):
                 folders[index].remove(path)
-                note(roster.disappear(.init(template: index, path: path)))
+                note(storeCatalog.disappear(.init(template: index, path: path)))
                 refuse("\(folders[index].template.folder)/\(path)", why.text, in: index)
             case .refused(let path, let why):
                 refuse("\(folders[index].template.folder)/\(path)", why.text, in: index)
@@ -173,12 +173,12 @@ extension StoreTemplate {
     package func check(_ index: Int, in configuration: DaemonConfiguration, stateFolder: String) throws -> (
         stores: Int, refused: [String]
     ) {
-        var roster = StoreRoster(configuration)
+        var storeCatalog = StoreCatalog(configuration)
         var refused: [String] = []
         for event in try FolderWatcher.list(rules(excluding: stateFolder)) {
             switch event {
             case .appeared(let path):
-                refused += roster.appear(.init(template: index, path: path)).refused.map {
+                refused += storeCatalog.appear(.init(template: index, path: path)).refused.map {
                     "\"\($0.path.printable)\" is no store: \($0.why.text)"
                 }
             case .refused(let path, let why):
@@ -189,11 +189,11 @@ extension StoreTemplate {
             default: break
             }
         }
-        return (roster.stores.count, refused)
+        return (storeCatalog.stores.count, refused)
     }
 }
 
-extension StoreRoster.Refusal {
+extension StoreCatalog.Refusal {
     fileprivate var text: String {
         switch self {
         case .name(.unusableName): FolderRefusal.unusableName.text

@@ -36,7 +36,7 @@ actor Engine {
     var folders: [RunningFolder] = []
     var lastFolder = 0
     /// Which stores there are in them.
-    var roster: StoreRoster
+    var storeCatalog: StoreCatalog
     /// What served stores until they were configured otherwise, and waits for a disk or a lock.
     private var unended: [String: ServiceHost.HostedService] = [:]
 
@@ -56,7 +56,7 @@ actor Engine {
         catalog = HookCatalog(loaded, persisted: persisted)
         stopTimeout = Locked(loaded.configuration.stopTimeout)
         keptPauses = KeptPauses(stateFolder: dependencies.stateFolder)
-        roster = StoreRoster(loaded.configuration)
+        storeCatalog = StoreCatalog(loaded.configuration)
     }
 
     /// Begins everything; the hosts run it.
@@ -67,7 +67,7 @@ actor Engine {
     /// - Parameter names: The plugins that are waited for; nil for all.
     func waitUntilUp(_ names: [String]? = nil) async {
         await waitForPlugins(names)
-        // A folder whose disk does not answer keeps nobody waiting.
+        // A folder whose disk does not answer delays no other store.
         let listed = folders.map(\.listed)
         await wait(atMost: Self.timeout * 2) { for folder in listed { await folder.wait() } }
         for store in stores { await store.up.wait() }
@@ -135,11 +135,11 @@ actor Engine {
         let endingFolders = folders.filter { old in !nextFolders.contains { $0.number == old.number } }
         for folder in endingFolders { folder.end() }
         folders = nextFolders
-        roster = StoreRoster(loaded.configuration)
+        storeCatalog = StoreCatalog(loaded.configuration)
         for (index, folder) in folders.enumerated() {
-            for file in folder.filesInOrder { _ = roster.appear(.init(template: index, path: file)) }
+            for file in folder.filesInOrder { _ = storeCatalog.appear(.init(template: index, path: file)) }
         }
-        let wanted = loaded.configuration.stores + roster.stores.sorted { $0.name < $1.name }
+        let wanted = loaded.configuration.stores + storeCatalog.stores.sorted { $0.name < $1.name }
 
         var kept: [String: RunningStore] = [:]
         let oldStores = Dictionary(stores.map { ($0.name, $0) }) { first, _ in first }

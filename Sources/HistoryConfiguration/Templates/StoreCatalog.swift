@@ -3,7 +3,7 @@ import PersistentHistory
 /// The stores that there are: those of the configuration, and those of the files that templates find.
 ///
 /// A name and a file are one store's: the first one's that was there. What comes later waits until the other is gone.
-package struct StoreRoster: Sendable {
+package struct StoreCatalog: Sendable {
     /// A file that a template found.
     package struct File: Sendable, Hashable {
         /// The index of the template.
@@ -52,11 +52,6 @@ package struct StoreRoster: Sendable {
 
     /// The stores of templates, in no order.
     package var stores: [StoreConfiguration] { Array(served.values) }
-
-    /// How many files are stores of a template, and how many wait for a name.
-    package func counts(of template: Int) -> (served: Int, waiting: Int) {
-        (served.keys.count { $0.template == template }, key.keys.count { $0.template == template })
-    }
 
     /// A file is a store now.
     package mutating func appear(_ file: File) -> Change {
