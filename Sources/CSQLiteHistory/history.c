@@ -428,7 +428,7 @@ static int look(Connection *c, const char *schema, int isOpen, Seen *result) {
             sqlite3_int64 from = seen->lookedUpTo, floor = sqlite3_column_int64(store, 2);
             rc = findLastChange(c, schema, seen, isOpen);
             *result = *seen;
-            /* What it has committed since may have been cleaned: everybody has had everything up to the floor. */
+            /* What it has committed since may have been cleaned: all consumers have received everything up to the floor. */
             if (rc == SQLITE_OK && result->serial + (isOpen ? 1 : 0) < c->serial && floor > from
                 && floor > result->answered)
                 result->answered = floor;

@@ -25,7 +25,7 @@ enum { writerLock = 0, firstMark = 3, marks = 5, all = (1 << marks) - 1 };
 /* Positions in the first region of a wal-index, in words of the machine. */
 enum { lastFrame = 4, backfilled = 24, firstMarkWord = 25 };
 
-/* What SQLite writes into a mark that nobody has. */
+/* What SQLite writes into a mark that no connection holds. */
 static const uint32_t unused = 0xffffffff;
 
 /* In microseconds. */

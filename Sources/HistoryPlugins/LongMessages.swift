@@ -1,7 +1,7 @@
 import PersistentHistory
 
 /// Messages of a plugin that are so long that the loop would stand still over them: they are read and written on another
-/// thread, and the plugin waits meanwhile, and nobody else.
+/// thread, and only the plugin waits meanwhile.
 enum LongMessage {
     /// What takes more bytes is long: some milliseconds of work.
     static let bytes = 1 << 16

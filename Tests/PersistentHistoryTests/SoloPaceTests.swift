@@ -62,9 +62,9 @@ import Testing
         var risk = RiskBudget()
         #expect(!risk.isDue(version: 1, now: start + .seconds(3600)))
         risk.refused(version: 1, now: start)
-        #expect(!risk.isDue(version: 2, now: start + RiskBudget.patience - .milliseconds(1)))
+        #expect(!risk.isDue(version: 2, now: start + RiskBudget.timeout - .milliseconds(1)))
         #expect(!risk.isDue(version: 1, now: start + .seconds(3600)))
-        #expect(risk.isDue(version: 2, now: start + RiskBudget.patience))
+        #expect(risk.isDue(version: 2, now: start + RiskBudget.timeout))
 
         var (now, steps) = (start, 0)
         let duration = Duration.milliseconds(20)

@@ -156,9 +156,7 @@ extension ControlHandler {
         let text =
             "\(stores, "store") need about \(stores * watchesOfStore) inotify watches, and \(most) (\"maximumStores\") about \(needed)"
         // The sandbox hides it.
-        let limit = ((try? AtomicFile.read("/proc/sys/fs/inotify/max_user_watches")) ?? nil).flatMap {
-            Int(String(decoding: $0, as: UTF8.self).filter(\.isNumber))
-        }
+        let limit = Int(AtomicFile.text("/proc/sys/fs/inotify/max_user_watches").filter(\.isNumber))
         guard let limit, limit < needed else {
             return .init(.inotify, "watches", note: "\(text). fs.inotify.max_user_watches must be no less.")
         }

@@ -4,7 +4,7 @@ import Logging
 import PersistentHistory
 import Synchronization
 
-/// Hands lines to standard error, or another descriptor, without blocking the caller: a pipe that nobody reads is full
+/// Hands lines to standard error, or another descriptor, without blocking the caller: a pipe that is not read is full
 /// soon, and a terminal may be stopped (^S).
 typealias LineWriter = LogWriter<LogLine>
 
@@ -54,7 +54,7 @@ extension LogWriter<LogLine> {
 
     /// One write for a line where the descriptor takes it whole, so that lines of several processes do not mix.
     ///
-    /// - Returns: Whether all of it was written. There is nobody to notify where standard error itself fails.
+    /// - Returns: Whether all of it was written. Where standard error itself fails, that cannot be reported.
     private static func send(_ line: [UInt8], to descriptor: Int32) -> Bool {
         line.withUnsafeBytes { buffer in
             var rest = buffer[...]

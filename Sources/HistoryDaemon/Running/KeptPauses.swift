@@ -31,10 +31,7 @@ final class KeptPauses: Sendable {
         do throws(SystemError) {
             bytes = try AtomicFile.read(path)
         } catch {
-            let trouble = StateTrouble(errno: error.number)
-            throw HistoryError(
-                trouble.code, "The kept pauses in \"\(path)\" cannot be read: \(error).",
-                hint: trouble.hint(at: path))
+            throw HistoryError.stateFile(path, "The kept pauses in \"\(path)\" cannot be read", error)
         }
         guard let bytes else { return }
         do {

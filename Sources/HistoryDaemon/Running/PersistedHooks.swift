@@ -58,10 +58,8 @@ package struct PersistedHooks: Sendable {
             do throws(SystemError) {
                 bytes = try AtomicFile.read(file) ?? []
             } catch {
-                let trouble = StateTrouble(errno: error.number)
-                throw HistoryError(
-                    trouble.code, "The persisted hooks in \"\(file)\" cannot be read: \(error).",
-                    hint: trouble.hint(at: file))
+                throw HistoryError.stateFile(
+                    file, "The persisted hooks in \"\(file)\" cannot be read", error)
             }
             do throws(ConfigurationErrors) {
                 plugins += try PluginConfiguration.read(

@@ -139,8 +139,6 @@ extension ControlHandler {
         _ store: RunningStore
     ) {
         let rule = store.served.rule
-        let windows = Dictionary(
-            uniqueKeysWithValues: store.served.consumers.map { ($0.author, $0.batchWindow) })
         dependencies.status.update(store.name) { status in
             func lag(_ position: Int64?, _ consumer: String) -> Lag {
                 guard let position, let backlog = backlogs[position] else { return Lag() }
@@ -151,7 +149,8 @@ extension ControlHandler {
             status.stores[store.name]?.isMeasured = true
             status.stores[store.name]?.stateProblem = nil
             status.stores[store.name]?.neverCleaned = store.served.isNeverCleaned ? saved.changes : nil
-            for consumer in store.served.consumers.map(\.author) {
+            for served in store.served.consumers {
+                let consumer = served.author
                 var known = status.stores[store.name]?.consumers[consumer] ?? .init()
                 known.lag = lag(
                     saved.cursors[consumer].map { _ in saved.had(by: BinaryText(consumer)) }, consumer)
@@ -162,7 +161,7 @@ extension ControlHandler {
                     }
                     known.contexts[name]?.lag = lag
                 }
-                known.batchWindow = windows[consumer] ?? .zero
+                known.batchWindow = served.batchWindow
                 known.feedLags = [:]
                 for (feed, backlog) in feeds where feed.consumer == consumer {
                     known.feedLags[feed.context] = Lag(backlog)

@@ -10,6 +10,9 @@ public enum CleaningStrategy: Sendable, Hashable, Codable {
 }
 
 extension CleaningStrategy {
+    /// At most once in this number of seconds, which restarts do not reset.
+    public static func byDuration(seconds: Double) -> CleaningStrategy { .byDuration(.seconds(seconds)) }
+
     /// The time between two turns, where it has one.
     var interval: Duration? { if case .byDuration(let interval) = self { interval } else { nil } }
 }

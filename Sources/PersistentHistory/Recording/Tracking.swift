@@ -53,7 +53,7 @@ public enum Tracking {
     /// - Parameter expectsChange: Whether there is likely something to do. Then one connection does all of it: SQLite
     ///   parses the whole schema for each. Otherwise no lock is taken, and no file beside the store created and
     ///   removed, which would be an event for other observers.
-    /// - Parameter progress: Is told of how many tables are done, of how many, where there are many.
+    /// - Parameter progress: Receives how many tables are done, of how many, where there are many.
     static func bringUpToDate(
         _ path: String, _ entities: [BinaryText: [String]?], all: Bool = false, leavesOutUnfit: Bool = false,
         expectsChange: Bool = false, timeout: Duration,

@@ -47,7 +47,7 @@ extension Tracking {
     ///
     /// - Throws: `HistoryError` with `.storeServedElsewhere`; what `untrack` throws.
     package static func untrackUnserved(_ path: String) async throws -> [String] {
-        // A lease without a state folder: nobody else has the same.
+        // A lease without a state folder is like no other.
         try await WriterProbe.withLease(on: path, stateFolder: "", isUsedInProcess: true) { try untrack(path) }
     }
 

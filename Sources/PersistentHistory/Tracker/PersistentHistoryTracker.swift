@@ -250,10 +250,5 @@ public actor PersistentHistoryTracker {
     }
 }
 
-extension CleaningStrategy {
-    /// At most once in this number of seconds, which restarts do not reset.
-    public static func byDuration(seconds: Double) -> CleaningStrategy { .byDuration(.seconds(seconds)) }
-}
-
 /// The kit's name for it.
 public typealias TransactionCleanStrategy = CleaningStrategy

@@ -108,11 +108,10 @@ struct Setup: ParsableCommand {
 
     /// The path from the root on, without links.
     private static func existing(_ path: String) throws -> String {
-        guard let resolved = realpath(path, nil) else {
+        guard let real = StorePath.withoutLinks(path) else {
             throw refusal(.noInput, "\"\(path)\" cannot be found: \(String(cString: strerror(errno))).")
         }
-        defer { free(resolved) }
-        return String(cString: resolved)
+        return real
     }
 
     private static func load(_ file: String) throws -> LoadedConfiguration {

@@ -5,9 +5,7 @@ import PersistentHistory
 /// Whole files and descriptors, read and written by system calls.
 enum FileBytes {
     /// A small file's text, as those in /proc; empty if there is none.
-    static func text(of path: String) -> String {
-        String(decoding: ((try? AtomicFile.read(path)) ?? nil) ?? [], as: UTF8.self)
-    }
+    static func text(of path: String) -> String { AtomicFile.text(path) }
 
     /// Everything up to the end.
     static func text(from file: Int32) -> String {

@@ -59,4 +59,9 @@ package enum AtomicFile {
             bytes += buffer[..<count]
         }
     }
+
+    /// The text of a file such as the kernel shows; empty where it cannot be read.
+    package static func text(_ path: String) -> String {
+        String(decoding: ((try? read(path)) ?? nil) ?? [], as: UTF8.self)
+    }
 }

@@ -1,7 +1,7 @@
 import DequeModule
 
 /// Turns for processes that are started for one call: no more run at a time than there are descriptors for. Who comes
-/// next waits, and nobody's call fails by it.
+/// next waits, and no call fails by it.
 package final class ProcessBudget: Sendable {
     package static let shared = ProcessBudget(.shared)
 

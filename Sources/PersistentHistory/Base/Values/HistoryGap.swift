@@ -28,7 +28,7 @@ struct HistoryGap: Error, Sendable, Equatable {
     }
 }
 
-/// Up to where a store's history is known to have gaps. Nobody looks for them ahead of time: a reader finds each where it
+/// Up to where a store's history is known to have gaps. They are not looked for ahead of time: a reader finds each where it
 /// reads on, and what it has found holds for all connections to the store.
 final class KnownGaps: Sendable {
     private let end = Locked<Int64>(0)

@@ -158,7 +158,7 @@ enum CleaningProgress {
 /// other was possible for long while history grew, and so seldom that one transaction in many thousands meets it.
 struct RiskBudget: Sendable {
     /// For how long no step was possible.
-    static let patience: Duration = .seconds(60)
+    static let timeout: Duration = .seconds(60)
     /// The steps at risk take at most this part of the time.
     static let share = 10_000
 
@@ -170,9 +170,9 @@ struct RiskBudget: Sendable {
         if refused == nil { refused = (version, now) }
     }
 
-    /// Where nobody commits, history does not grow.
+    /// Without commits, history does not grow.
     func isDue(version: Int64, now: ContinuousClock.Instant) -> Bool {
-        guard let refused, now - refused.since >= Self.patience, version != refused.version
+        guard let refused, now - refused.since >= Self.timeout, version != refused.version
         else { return false }
         return notBefore.map { now >= $0 } ?? true
     }

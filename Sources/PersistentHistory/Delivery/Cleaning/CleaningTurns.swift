@@ -16,7 +16,7 @@ struct CleaningTurns: Sendable {
     let wakeUp = WakeUp()
 
     /// For how long a turn waits for a moment without other transactions: a step at risk is possible before.
-    private static let timeout = RiskBudget.patience + .seconds(1)
+    private static let timeout = RiskBudget.timeout + .seconds(1)
 
     /// Counts a notification of the store that brought something: one for all its consumers.
     ///

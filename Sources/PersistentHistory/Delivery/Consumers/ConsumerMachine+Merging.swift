@@ -131,7 +131,7 @@ extension ConsumerMachine {
         }
         let attempt = failing.map { $0.hook == hook.name ? $0.attempts + 1 : 1 } ?? 1
         failing = (hook.name, attempt)
-        // A condition that does not fit its table is nobody's answer: no call is given up for it.
+        // A condition that does not fit its table is no answer of a hook: no call is given up for it.
         let decision =
             failure.reason == .unfit
             ? .hold(retryAfter: hook.policy.maximumDelay)

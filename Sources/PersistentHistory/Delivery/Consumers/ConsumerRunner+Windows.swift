@@ -26,7 +26,7 @@ extension ConsumerRunner {
         window = BatchWindow(
             end: HistoryTimestamp(milliseconds: end),
             timer: session.schedule(after: consumer.batchWindow, for: consumer.author) { $0.endWindow() })
-        // Nobody waits for it as for one at work.
+        // It is not waited for as one at work is.
         session.assumeIsolated { [author = consumer.author] in $0.stoppedWorking(author) }
     }
 

@@ -63,7 +63,7 @@ struct OpenStore: Sendable {
         } catch let error as HistoryError where error.code == .notTracked {
             throw problem ?? error
         }
-        // Not before: the number of a file that nobody has open may be given to the next one.
+        // Not before: the number of a file that is not open may be given to the next one.
         file = FileID(of: store.path)
         storeID = source.storeID
         sideFiles = UsedSideFiles(of: store.path)

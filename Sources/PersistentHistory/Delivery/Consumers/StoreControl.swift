@@ -89,7 +89,7 @@ package final class StoreControl: Sendable {
     /// As they are while it rests; nil while it does not.
     var restingPositions: Positions? { state.withLock { $0.rest.flatMap { $0.isOver ? nil : $0.positions } } }
 
-    /// Whether nobody uses the open store, or follows it.
+    /// Whether the open store is neither used nor followed.
     var isUnused: Bool { state.withLock { $0.users == 0 && $0.followers.isEmpty } && seats.clients.isEmpty }
 
     func beginRest(_ positions: Positions) { state.withLock { $0.rest = Rest(positions: positions) } }

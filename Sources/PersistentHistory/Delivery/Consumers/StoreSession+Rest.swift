@@ -43,26 +43,15 @@ extension StoreSession {
 
 /// What shows from outside that something was committed.
 struct RestingFiles: Equatable {
-    private struct File: Equatable {
-        let id: FileID
-        let size: Int64
-        let modified: [Int]
-    }
-
-    private let store: File
+    private let store: FileVersion
     /// Nil where it is empty, or is not there.
-    private let log: File?
-    /// When something was written last, in seconds since 1970.
-    private let modifiedAt: Double
+    private let log: FileVersion?
 
     /// Nil where there is no store.
     init?(of path: String) {
-        guard let store = Self.file(path) else { return nil }
+        guard let store = FileVersion(of: path) else { return nil }
         self.store = store
-        log = Self.file(path + "-wal").flatMap { $0.size > 0 ? $0 : nil }
-        modifiedAt =
-            [store, log].compactMap { $0 }.map { Double($0.modified[0]) + Double($0.modified[1]) / 1e9 }.max()
-            ?? 0
+        log = FileVersion(of: path + "-wal").flatMap { $0.size > 0 ? $0 : nil }
     }
 
     /// The clock of file times has ticks: two writes within one of them have one time.
@@ -71,16 +60,9 @@ struct RestingFiles: Equatable {
     /// Whether whatever is written from now on has another time.
     var areQuiet: Bool {
         let time = Double(HistoryTimestamp.now.milliseconds) / 1000
+        let modifiedAt = max(store.modifiedAt, log?.modifiedAt ?? 0)
         // A clock that was set back is no reason to look for ever.
         return time - modifiedAt > Self.tick || time < modifiedAt - 1
-    }
-
-    private static func file(_ path: String) -> File? {
-        var status = stat()
-        guard stat(path, &status) == 0 else { return nil }
-        return File(
-            id: FileID(status), size: Int64(status.st_size),
-            modified: [status.st_mtim.tv_sec, status.st_mtim.tv_nsec])
     }
 }
 

@@ -233,10 +233,8 @@ final class StateConnection: Sendable {
         } catch let error as DatabaseError {
             throw noted(.state(path, error))
         } catch let error as SystemError {
-            let trouble = StateTrouble(errno: error.number)
-            throw HistoryError(
-                trouble.code, "The state database \"\(path)\" cannot be brought to the disk: \(error).",
-                hint: trouble.hint(at: path), cause: error)
+            throw HistoryError.stateFile(
+                path, "The state database \"\(path)\" cannot be brought to the disk", error)
         }
     }
 

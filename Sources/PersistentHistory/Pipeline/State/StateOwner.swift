@@ -44,11 +44,7 @@ enum StateOwner {
         do {
             return try body()
         } catch {
-            let trouble = StateTrouble(errno: error.number)
-            throw HistoryError(
-                trouble.code, "The file \"\(note)\" cannot be used: \(error).", hint: trouble.hint(at: note),
-                cause: error
-            )
+            throw HistoryError.stateFile(note, "The file \"\(note)\" cannot be used", error)
         }
     }
 

@@ -92,6 +92,14 @@ extension HistoryError {
         }
     }
 
+    /// A file of the state folder cannot be used.
+    ///
+    /// - Parameter what: With its name: `The kept pauses in "…" cannot be read`.
+    package static func stateFile(_ path: String, _ what: String, _ error: SystemError) -> HistoryError {
+        let trouble = StateTrouble(errno: error.number)
+        return HistoryError(trouble.code, "\(what): \(error).", hint: trouble.hint(at: path), cause: error)
+    }
+
     /// A database of the state cannot be used.
     static func state(_ path: String, _ error: DatabaseError) -> HistoryError {
         if error.resultCode == .SQLITE_CANTOPEN, DescriptorLimit.isReached {

@@ -1,4 +1,3 @@
-internal import CLinux
 internal import Glibc
 
 /// How a store is read of which not a byte may change.
@@ -16,21 +15,15 @@ enum UntouchedAccess: Sendable, Equatable {
 /// Nothing announces a process that begins to use a store that is read without locks. So its files are compared before
 /// and after each read.
 struct StoreFiles: Sendable, Equatable {
-    private struct File: Sendable, Equatable {
-        let id: FileID
-        let size: Int64
-        let modified: [Int]
-    }
-
-    private let store: File?
-    private let wal: File?
-    private let shm: File?
+    private let store: FileVersion?
+    private let wal: FileVersion?
+    private let shm: FileVersion?
 
     /// - Parameter path: The store's file itself, no link to it.
     init(of path: String) {
-        store = Self.file(path)
-        wal = Self.file(path + "-wal")
-        shm = Self.file(path + "-shm")
+        store = FileVersion(of: path)
+        wal = FileVersion(of: path + "-wal")
+        shm = FileVersion(of: path + "-shm")
     }
 
     /// Whether a connection for one kind of access has to be opened again for the other.
@@ -70,14 +63,6 @@ struct StoreFiles: Sendable, Equatable {
                 hint: AccessAdvice(path)?.text() ?? "Check the permissions of the file and its folder.",
                 cause: error)
         }
-    }
-
-    private static func file(_ path: String) -> File? {
-        var status = stat()
-        guard stat(path, &status) == 0 else { return nil }
-        return File(
-            id: FileID(status), size: Int64(status.st_size),
-            modified: [status.st_mtim.tv_sec, status.st_mtim.tv_nsec])
     }
 
     /// Whether the store's header says that it has a write-ahead log; nil if it has no header of SQLite's.

@@ -45,7 +45,7 @@ package enum StorePath {
     static func real(_ path: String) -> String { withoutLinks(path) ?? absolute(path) ?? "/" + path }
 
     /// The path without links; nil with `errno` where it leads to nothing.
-    static func withoutLinks(_ path: String) -> String? {
+    package static func withoutLinks(_ path: String) -> String? {
         guard let resolved = realpath(path, nil) else { return nil }
         defer { free(resolved) }
         return String(cString: resolved)

@@ -54,7 +54,7 @@ struct FolderContents: Sendable {
             }
             looks[path] = .unready
         }
-        // What is served is left alone by nobody: that it is gone is said at once.
+        // Of what is served, that it is gone is said at once.
         guard !isSettled, looks[path] != .store else {
             pending[path] = Pending(first: now, due: now)
             return

@@ -40,7 +40,7 @@ struct LeaseHolder: Sendable, CustomStringConvertible {
             guard let number = pid_t(OpenFiles.name(of: entry)), numbers(of: number).contains(process),
                 mayHaveOpen(file, number)
             else { continue }
-            let name = text("/proc/\(number)/comm").prefix { !$0.isNewline }
+            let name = AtomicFile.text("/proc/\(number)/comm").prefix { !$0.isNewline }
             return .process(name.isEmpty ? "unknown" : String(name))
         }
         return seesAll ? .none : .hidden
@@ -48,7 +48,9 @@ struct LeaseHolder: Sendable, CustomStringConvertible {
 
     /// The process's number in each container that it is in. Source: proc_pid_status(5).
     private static func numbers(of process: pid_t) -> [pid_t] {
-        let line = text("/proc/\(process)/status").split(separator: "\n").first { $0.hasPrefix("NSpid:") }
+        let line = AtomicFile.text("/proc/\(process)/status").split(separator: "\n").first {
+            $0.hasPrefix("NSpid:")
+        }
         return [process] + (line?.split { $0 == "\t" || $0 == " " }.dropFirst().compactMap { pid_t($0) } ?? [])
     }
 
@@ -67,9 +69,5 @@ struct LeaseHolder: Sendable, CustomStringConvertible {
     private static var seesAll: Bool {
         var status = stat()
         return stat("/proc/self/ns/pid", &status) == 0 && status.st_ino == 0xEFFF_FFFC
-    }
-
-    private static func text(_ path: String) -> String {
-        String(decoding: ((try? AtomicFile.read(path)) ?? nil) ?? [], as: UTF8.self)
     }
 }

@@ -20,7 +20,7 @@ package struct StoreSignal: OptionSet, Sendable, Hashable, CustomStringConvertib
     package static let disappeared = StoreSignal(rawValue: 8)
     /// The kernel dropped events, for this store perhaps any of the above: look at everything.
     package static let overflowed = StoreSignal(rawValue: 16)
-    /// The `-wal` or the `-shm` was removed or moved away, or that may be so and nobody would report it.
+    /// The `-wal` or the `-shm` was removed or moved away, or that may be so and would not be reported.
     package static let sideFilesInDoubt = StoreSignal(rawValue: 32)
 
     package var description: String {

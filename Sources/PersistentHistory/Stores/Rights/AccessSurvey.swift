@@ -141,7 +141,7 @@ struct AccessSurvey {
         return [owner].filter { $0 != 0 && $0 != geteuid() }
     }
 
-    /// Whether the store is read by a group that this process is in, too: one that SQLite made, and nobody has opened to
+    /// Whether the store is read by a group that this process is in, too: one that SQLite made, and that was not opened to
     /// the group.
     private var mayUseByGroup: Bool {
         guard let rule = SideFileRule(of: path), rule.store.owner != rule.process.user else { return false }
@@ -244,7 +244,7 @@ struct AccessSurvey {
         guard lookAbove(), stat(folder, &status) == 0 else { return }
         let isOurs = status.st_uid == geteuid()
         if isOurs ? holdsForeignFiles : status.st_uid == 0 && isForeign(path) {
-            // Nobody else has anything to look for in it.
+            // It is for no other user.
             obstacles.append(.foreign([folder], isTree: true))
         } else if lacks(R_OK | W_OK | X_OK, folder) {
             obstacles.append(

@@ -15,7 +15,7 @@ struct DaemonUnit: Sendable, Equatable {
         for name in ["INVOCATION_ID", "RUNTIME_DIRECTORY", "XDG_CONFIG_HOME", "HOME"] {
             environment[name] = getenv(name).map { String(cString: $0) }
         }
-        return DaemonUnit(cgroup: TextFile.read("/proc/self/cgroup") ?? "", environment: environment)
+        return DaemonUnit(cgroup: AtomicFile.text("/proc/self/cgroup"), environment: environment)
     }()
 
     init(name: String, configuration: String = "/etc/systemd/system", isUser: Bool = false) {
@@ -133,23 +133,5 @@ enum DropIn: Hashable, Sendable {
         }
         guard name.utf8.count > longestName else { return name }
         return name.prefix(longestName) + String(FileLock.hash(path.utf8), radix: 16)
-    }
-}
-
-/// A small file of the kernel's, which has no size before it is read.
-enum TextFile {
-    static func read(_ path: String) -> String? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return nil }
-        defer { close(descriptor) }
-        var bytes: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 1 << 14)
-        while true {
-            let count = Glibc.read(descriptor, &buffer, buffer.count)
-            if count < 0 && errno == EINTR { continue }
-            guard count > 0 else { break }
-            bytes += buffer.prefix(count)
-        }
-        return String(decoding: bytes, as: UTF8.self)
     }
 }

@@ -33,7 +33,7 @@ struct MountTable: Sendable, Equatable {
     }
 
     /// As they are now.
-    static var current: MountTable { MountTable(TextFile.read("/proc/self/mountinfo") ?? "") }
+    static var current: MountTable { MountTable(AtomicFile.text("/proc/self/mountinfo")) }
 
     /// The mount that a path is on, without links.
     func mount(of path: String) -> Mount? {
