@@ -36,14 +36,21 @@ struct HungDiskReloadTests {
         }
     }
 
-    @Test("A reload, and what follows it, waits for no other store's disk; health names the replica")
-    func reload() async throws {
+    /// A daemon whose replica of the other store waits for its disk.
+    private func withHungReplica(_ body: (Workbench, DaemonUnderTest) async throws -> Void) async throws {
         try await withWorkbench { bench in
             try await bench.sql("PRAGMA journal_mode = wal;" + Workbench.schema, of: bench.path("other.sqlite"))
             try configure(bench, version: 1)
             let daemon = try bench.launchDaemon(environment: try await HeldFiles.environment(bench))
             try await daemon.ready()
             try await hang(daemon, bench, row: 1)
+            try await body(bench, daemon)
+        }
+    }
+
+    @Test("A reload, and what follows it, waits for no other store's disk; health names the replica")
+    func reload() async throws {
+        try await withHungReplica { bench, daemon in
             try await eventually("a reason", within: .seconds(20)) {
                 let health = try await bench.ctl("health", "--format", "json").json()
                 return health["verdict"].text == "failing"
@@ -73,12 +80,7 @@ struct HungDiskReloadTests {
 
     @Test("A stop does not wait for a disk for ever")
     func stop() async throws {
-        try await withWorkbench { bench in
-            try await bench.sql("PRAGMA journal_mode = wal;" + Workbench.schema, of: bench.path("other.sqlite"))
-            try configure(bench, version: 1)
-            let daemon = try bench.launchDaemon(environment: try await HeldFiles.environment(bench))
-            try await daemon.ready()
-            try await hang(daemon, bench, row: 1)
+        try await withHungReplica { bench, daemon in
             daemon.program.signal(SIGTERM)
             #expect(try await daemon.program.end(within: .seconds(35)) == .exited(75))
             #expect(daemon.log.contains { $0.contains("still waits for a disk") }, "\(daemon.log)")

@@ -31,36 +31,19 @@ import Testing
         }
     }
 
-    /// The last numbers of the transactions from a position on, and how reading ends.
-    private func read(_ reader: HistoryReader, after number: Int64, changes limit: Int = 5000) throws
-        -> (numbers: [Int64], error: HistoryError?)
-    {
-        var (numbers, position) = ([Int64](), number)
-        do {
-            while true {
-                let batch = try reader.batch(after: position, changes: limit)
-                numbers += batch.transactions.map(\.number)
-                if batch.isLast { return (numbers, nil) }
-                position = batch.end
-            }
-        } catch let error as HistoryError {
-            return (numbers, error)
-        }
-    }
-
     @Test("Reading ends before a gap, and goes on behind it", arguments: [1, 3, 5000])
     func forwards(_ limit: Int) throws {
         let store = try tracked()
         try delete("id IN (5, 6, 9)", in: store)
         let reader = try HistoryReader(path: store.path)
-        let (numbers, error) = try read(reader, after: 0, changes: limit)
+        let (numbers, error) = try reader.numbers(after: 0, changes: limit)
         #expect(numbers == [2, 4])
         #expect(error?.code == .tokenExpired)
         #expect(error?.message.contains("the changes 5 to 6 are missing") == true)
         // The last gap counts, and it is in the middle of a transaction.
         #expect(error?.message.contains("\(reader.storeID):9") == true)
         #expect(try reader.oldestToken().number == 9)
-        #expect(try read(reader, after: 9).numbers == [10, 12])
+        #expect(try reader.numbers(after: 9).numbers == [10, 12])
         #expect(throws: HistoryError.self) {
             try reader.check(after: HistoryToken(store: reader.storeID, number: 4))
         }
@@ -74,7 +57,7 @@ import Testing
         try store.write("INSERT INTO item (id) VALUES (2), (3), (4)")
         try delete("id = 3", in: store)
         let reader = try HistoryReader(path: store.path)
-        #expect(try read(reader, after: 0).numbers == [1])
+        #expect(try reader.numbers(after: 0).numbers == [1])
         // What was given back is its own transaction: its author, its time.
         #expect(throws: HistoryError.self) { try reader.batch(after: 1) }
         try reader.close()
@@ -139,8 +122,8 @@ import Testing
         let reader = try HistoryReader(path: store.path)
         let floor = try reader.oldestToken().number
         #expect(floor > 0)
-        for start in [0, floor] { #expect(try read(reader, after: start).error == nil) }
-        let entities = try read(reader, after: floor).numbers
+        for start in [0, floor] { #expect(try reader.numbers(after: start).error == nil) }
+        let entities = try reader.numbers(after: floor).numbers
         #expect(!entities.isEmpty)
         #expect(
             try reader.batch(after: floor).transactions.flatMap(\.changes).allSatisfy {

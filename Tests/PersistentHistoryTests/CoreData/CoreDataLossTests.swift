@@ -32,23 +32,6 @@ import Testing
         """
     }
 
-    /// What is read from a position on, and how that ends.
-    private func read(_ reader: CoreDataReader, after number: Int64, changes limit: Int = 5000) throws
-        -> (numbers: [Int64], error: HistoryError?)
-    {
-        var (numbers, position) = ([Int64](), number)
-        do {
-            while true {
-                let batch = try reader.batch(after: position, changes: limit)
-                numbers += batch.transactions.map(\.number)
-                if batch.isLast { return (numbers, nil) }
-                position = batch.end
-            }
-        } catch let error as HistoryError {
-            return (numbers, error)
-        }
-    }
-
     @Test("Any transactions that are missing behind the first", arguments: [UInt64.random(in: 1...1_000_000)])
     func anyGap(_ number: UInt64) throws {
         var seed = Seed(number)
@@ -65,13 +48,13 @@ import Testing
             let reader = try CoreDataReader(path: path)
             let first = try #require(missing.min())
             let last = try #require(missing.max())
-            let (numbers, error) = try read(reader, after: 0, changes: Int.random(in: 1...10, using: &seed))
+            let (numbers, error) = try reader.numbers(after: 0, changes: Int.random(in: 1...10, using: &seed))
             #expect(numbers == Array(1..<first), "\(seed), \(missing)")
             #expect(error?.code == .tokenExpired)
             #expect(error?.message.hasSuffix("is \(reader.storeID):\(last).") == true)
             #expect(try reader.oldestToken().number == last)
-            #expect(try read(reader, after: last).numbers == Array((last..<9).map { $0 + 1 }))
-            #expect(try read(reader, after: last).error == nil)
+            #expect(try reader.numbers(after: last).numbers == Array((last..<9).map { $0 + 1 }))
+            #expect(try reader.numbers(after: last).error == nil)
             // Backwards the end comes first.
             if last < 9 {
                 let batch = try reader.reversedBatch(before: nil)
@@ -104,13 +87,13 @@ import Testing
     func purged() throws {
         let folder = try TemporaryFolder()
         let purged = try CoreDataReader(path: store(folder, changedBy: delete(1...4)))
-        #expect(try read(purged, after: 0).numbers == [5, 6, 7, 8, 9])
-        #expect(try read(purged, after: 0).error == nil)
+        #expect(try purged.numbers(after: 0).numbers == [5, 6, 7, 8, 9])
+        #expect(try purged.numbers(after: 0).error == nil)
         #expect(try purged.reversedBatch(before: nil).isLast)
         try purged.close()
         let other = try TemporaryFolder()
         let emptied = try CoreDataReader(path: store(other, changedBy: delete(1...9)))
-        #expect(try read(emptied, after: 0).numbers == [] && read(emptied, after: 0).error == nil)
+        #expect(try emptied.numbers(after: 0).numbers == [] && emptied.numbers(after: 0).error == nil)
         try emptied.close()
     }
 
@@ -127,7 +110,7 @@ import Testing
                 UPDATE Z_PRIMARYKEY SET Z_MAX = 0;
                 """)
         let reader = try CoreDataReader(path: path)
-        let error = try read(reader, after: 0).error
+        let error = try reader.numbers(after: 0).error
         #expect(error?.code == .storeCorrupt)
         #expect(error?.message.contains("which is missing") == true)
         #expect(throws: HistoryError.self) {
