@@ -59,25 +59,46 @@ extension Container {
     /// Waits for the first entry after the mark that matches and is what is looked for, or for the
     /// `count`th of them. The matches are applied here: a journalctl that follows with matches can miss
     /// the first entry that comes after it found none.
+    ///
+    /// - Throws: `ChildProcess.Failure` with the end of the journal, if there is none within five minutes.
     @discardableResult
     func waitForJournal(
         after mark: JournalMark, _ matches: String..., count: Int = 1,
         until isFound: @Sendable (JournalEntry) -> Bool = { _ in true }
     ) async throws -> JournalEntry {
+        // Each reading begins at the mark: what one that follows has missed, the next one finds.
+        for _ in 0..<10 {
+            var missing = count
+            let found = try await followJournal(after: mark) { entry in
+                guard matches.allSatisfy(entry.fits), isFound(entry) else { return false }
+                missing -= 1
+                return missing == 0
+            }
+            if let found { return found }
+        }
+        let end = try await succeed("journalctl", "--lines=40", "--no-hostname")
+        let unit = try await run("systemctl", "status", "--lines=0", ServiceTests.unit).output
+        throw ChildProcess.Failure(
+            description: "The journal has no such entry: \(matches), \(count) times.\n\(unit)\n\(end)")
+    }
+
+    /// Reads the journal from the mark on, for half a minute.
+    private func followJournal(
+        after mark: JournalMark, until isFound: (JournalEntry) -> Bool
+    ) async throws -> JournalEntry? {
         // By itself it would go on for ever, and a signal would reach nsenter, but not what it started.
         let command = enter(
-            ["sh", "-c", #""$@" & read -r _; kill $!"#, "sh"]
+            ["bash", "-c", #""$@" & read -r -t 30 _; kill $!"#, "bash"]
                 + query(from: mark, []) + ["--follow", "--lines=all"])
         let journalctl = try Conversation(command, errors: .file("/dev/null"))
         defer { journalctl.finish() }
-        var missing = count
         for await line in journalctl.lines {
-            let entry = try decode(Substring(line))
-            guard !mark.isAt(entry), matches.allSatisfy(entry.fits), isFound(entry) else { continue }
-            missing -= 1
-            if missing == 0 { return entry }
+            // A line that is cut at the end of the time is read whole by the next reading.
+            guard let entry = try? decode(Substring(line)) else { continue }
+            if !mark.isAt(entry), isFound(entry) { return entry }
         }
-        throw ChildProcess.Failure(description: "journalctl has ended")
+        try Task.checkCancellation()
+        return nil
     }
 
     /// With `--after-cursor` and matches, journalctl leaves out the first entry that matches.
