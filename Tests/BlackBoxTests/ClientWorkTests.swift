@@ -5,7 +5,7 @@ import Testing
 /// The same work done by clients that exist, each in its own manner: one history.
 ///
 /// Their programs are in the folder `Clients`.
-@Suite(.enabled(if: Python.isThere, "needs \(Python.path) with sqlite3"), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: Python.isThere, "needs \(Python.path) with sqlite3"), .timeLimit(.minutes(60)))
 struct ClientWorkTests {
     private static let schema = """
         CREATE TABLE author (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, score REAL);
@@ -56,7 +56,9 @@ struct ClientWorkTests {
     }
 
     static let alwaysThere = ["with_shell.sh", "with_sqlite3.py", "with_function.py"]
-    static let packages = ["with_sqlite3.py", "with_apsw.py", "with_sqlalchemy.py", "with_django.py"]
+    static let packages = [
+        "with_sqlite3.py", "with_apsw.py", "with_sqlalchemy.py", "with_django.py", "with_node.mjs",
+    ]
 
     @Test(arguments: alwaysThere, CtlStore.Journal.allCases)
     func program(_ name: String, journal: CtlStore.Journal) async throws {
@@ -68,7 +70,8 @@ struct ClientWorkTests {
         .enabled(if: ClientPackages.areThere, ClientPackages.missing), arguments: packages,
         CtlStore.Journal.allCases)
     func package(_ name: String, journal: CtlStore.Journal) async throws {
-        try await expectWork(name, interpreter: ClientPackages.python, journal: journal)
+        let interpreter = name.hasSuffix(".mjs") ? ClientPackages.node : ClientPackages.python
+        try await expectWork(name, interpreter: interpreter, journal: journal)
     }
 
     private func expectWork(_ name: String, interpreter: String, journal: CtlStore.Journal) async throws {

@@ -1,11 +1,12 @@
 import Testing
 
-/// Python packages that are clients of SQLite.
+/// Packages that are clients of SQLite: Python's, and a Node that has its own.
 enum ClientPackages {
     private static let environment = PythonEnvironment("client-packages")
     static let python = environment.python
+    static let node = environment.program("node")
     static let missing: Comment = """
-        needs SQLAlchemy, Django, Alembic, sqlite-utils, apsw, mypy and pytest: .build/client-packages.log says why they could not be \
+        needs SQLAlchemy, Django, Alembic, sqlite-utils, apsw, mypy, pytest and Node: .build/client-packages.log says why they could not be \
         installed (python3-venv, or the network)
         """
 

@@ -13,7 +13,9 @@ struct PythonEnvironment: Sendable {
         folder = Sources.path(".build/\(name)")
     }
 
-    var python: String { folder + "/bin/python" }
+    var python: String { program("python") }
+
+    func program(_ name: String) -> String { folder + "/bin/" + name }
 
     /// Installs them where they are not there, or waits for `make test` to have done so. Once a process, and before any
     /// test of it runs, so that it may wait.
