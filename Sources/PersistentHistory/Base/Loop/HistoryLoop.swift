@@ -80,9 +80,9 @@ package final class HistoryLoop: Sendable {
         var stallObserver: (@Sendable (LoopStall) -> Void)?
 
         /// - Returns: Whether to wake the thread: it may sleep for longer than this allows.
-        mutating func addTimer(_ sleeper: Sleeper, _ key: UInt64, at deadline: Int64) -> Bool {
-            let isEarliest = deadline < timers.earliest ?? .max
-            timers.add(sleeper, key, at: deadline)
+        mutating func addTimer(_ sleeper: Sleeper, _ key: LoopTimerKey) -> Bool {
+            let isEarliest = key.deadline < timers.earliest ?? .max
+            timers.add(sleeper, key)
             return isEarliest && isAsleep.take()
         }
     }
@@ -149,12 +149,12 @@ package final class HistoryLoop: Sendable {
 
     func sleep(for duration: Duration) async throws(CancellationError) {
         let deadline = LoopSelector.now + duration.nanoseconds
-        let key = state.withLock { $0.timers.newKey() }
+        let key = state.withLock { $0.timers.newKey(at: deadline) }
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let (isOver, wakes) = state.withLock { state in
                     if Task.isCancelled { return (true, false) }
-                    return (false, state.addTimer(.task(continuation), key, at: deadline))
+                    return (false, state.addTimer(.task(continuation), key))
                 }
                 if isOver { continuation.resume() }
                 if wakes { selector.wake() }
@@ -173,15 +173,15 @@ package final class HistoryLoop: Sendable {
     ) -> LoopTimer {
         let deadline = LoopSelector.now + duration.nanoseconds
         let (key, wakes) = state.withLock { state in
-            let key = state.timers.newKey()
+            let key = state.timers.newKey(at: deadline)
             let sleeper = Sleeper.handler(handler, LoopPlace(file: file, line: line))
-            return (key, state.addTimer(sleeper, key, at: deadline))
+            return (key, state.addTimer(sleeper, key))
         }
         if wakes { selector.wake() }
         return LoopTimer(loop: self, key: key)
     }
 
-    func cancel(_ key: UInt64) { _ = state.withLock { $0.timers.remove(key) } }
+    func cancel(_ key: LoopTimerKey) { _ = state.withLock { $0.timers.remove(key) } }
 
     // MARK: Stalls
 

@@ -1,39 +1,44 @@
 internal import CLinux
 internal import Glibc
 
-/// The sleeping tasks, and when to wake them.
-///
-/// Few sleep at a time, most of them for long; so an ordered list does, the earliest last.
+/// The sleeping tasks, and when to wake them: an ordered list, the earliest last.
 struct LoopTimers<Waiter: Sendable>: Sendable {
-    private var lastKey: UInt64 = 0
-    private var waiting: [(deadline: Int64, key: UInt64, waiter: Waiter)] = []
+    private var lastNumber: UInt64 = 0
+    private var waiting: [(key: LoopTimerKey, waiter: Waiter)] = []
 
     /// In nanoseconds of the monotonic clock.
-    var earliest: Int64? { waiting.last?.deadline }
+    var earliest: Int64? { waiting.last?.key.deadline }
 
-    mutating func newKey() -> UInt64 {
-        lastKey += 1
-        return lastKey
+    mutating func newKey(at deadline: Int64) -> LoopTimerKey {
+        lastNumber += 1
+        return LoopTimerKey(deadline: deadline, number: lastNumber)
     }
 
-    mutating func add(_ waiter: Waiter, _ key: UInt64, at deadline: Int64) {
-        // Behind all that are later, so that those of one time wake in the order in which they came.
-        let place = waiting.partitioningIndex { $0.deadline <= deadline }
-        waiting.insert((deadline, key, waiter), at: place)
+    mutating func add(_ waiter: Waiter, _ key: LoopTimerKey) {
+        waiting.insert((key, waiter), at: waiting.partitioningIndex { $0.key < key })
     }
 
-    mutating func remove(_ key: UInt64) -> Waiter? {
-        guard let place = waiting.firstIndex(where: { $0.key == key }) else { return nil }
+    mutating func remove(_ key: LoopTimerKey) -> Waiter? {
+        let place = waiting.partitioningIndex { $0.key <= key }
+        guard place < waiting.endIndex, waiting[place].key == key else { return nil }
         return waiting.remove(at: place).waiter
     }
 
     /// In the order of their deadlines.
     mutating func takeDue(at now: Int64) -> [Waiter] {
-        let first = waiting.partitioningIndex { $0.deadline <= now }
+        let first = waiting.partitioningIndex { $0.key.deadline <= now }
         guard first < waiting.endIndex else { return [] }
         defer { waiting.removeSubrange(first...) }
         return waiting[first...].reversed().map(\.waiter)
     }
+}
+
+/// When a task is to wake, and which of those of one time came first.
+struct LoopTimerKey: Comparable, Sendable {
+    let deadline: Int64
+    let number: UInt64
+
+    static func < (a: Self, b: Self) -> Bool { (a.deadline, a.number) < (b.deadline, b.number) }
 }
 
 extension Array {
@@ -51,7 +56,7 @@ extension Array {
 /// A handler that is called when its time is up, unless it is cancelled before.
 package struct LoopTimer: Sendable {
     let loop: HistoryLoop
-    let key: UInt64
+    let key: LoopTimerKey
 
     package func cancel() { loop.cancel(key) }
 }

@@ -100,7 +100,7 @@ package final class SerialThreadExecutor: SerialExecutor {
     /// actor.
     func perform(after pause: Duration, _ handler: @escaping @Sendable () -> Void) {
         let end = LoopClock.monotonicNanoseconds + pause.nanoseconds
-        change { $0.pauses.add(handler, $0.pauses.newKey(), at: end) }
+        change { $0.pauses.add(handler, $0.pauses.newKey(at: end)) }
     }
 
     private func add(_ job: Job) { change { $0.jobs.append(job) } }
