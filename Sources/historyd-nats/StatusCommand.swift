@@ -5,21 +5,36 @@ import HistoryControl
 import HistoryNATS
 import PersistentHistory
 
+/// How an answer is printed.
+struct OutputOptions: ParsableArguments {
+    enum Format: String, ExpressibleByArgument, CaseIterable {
+        case table, json
+    }
+
+    @Option(help: "A table for people, or JSON for programs.")
+    var format = Format.table
+
+    /// What `--format json` was called first.
+    @Flag(help: .hidden)
+    var json = false
+
+    var isJSON: Bool { json || format == .json }
+}
+
 struct StatusCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status", abstract: "Show the streams and mirrors of the running program.")
 
     @OptionGroup var client: StatusClient
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     @Flag(help: "Print metrics in Prometheus' text format.")
     var metrics = false
 
     func run() throws {
         let body = try client.ask(metrics ? .metrics : .status)
-        if json || metrics {
+        if output.isJSON || metrics {
             let text = String(decoding: body, as: UTF8.self)
             print(metrics ? PrometheusText.converted(text) : text, terminator: metrics ? "" : "\n")
             return
@@ -66,8 +81,7 @@ struct HealthCommand: ParsableCommand {
 
     @OptionGroup var client: StatusClient
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     func run() throws {
         let health: WorkerHealth
@@ -77,7 +91,7 @@ struct HealthCommand: ParsableCommand {
         } catch let error as ControlClient.Unanswered {
             health = WorkerHealth(unanswered: error.description)
         }
-        if json {
+        if output.isJSON {
             print(WorkerReport.json(health))
         } else {
             print(health.verdict.rawValue)
@@ -115,14 +129,13 @@ struct DoctorCommand: ParsableCommand {
 
     @OptionGroup var client: StatusClient
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     func run() throws {
         let body = try client.ask(.doctor(store: nil))
         let findings = try ControlJSON.read([Doctor.Finding].self, from: body)
         let problems = findings.count { $0.problem != nil }
-        if json {
+        if output.isJSON {
             print(String(decoding: body, as: UTF8.self))
         } else {
             for finding in findings {

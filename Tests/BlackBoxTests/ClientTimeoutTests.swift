@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// A daemon that is stopped as a debugger or a hung disk stops it: it accepts connections, and answers nothing.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct ClientTimeoutTests {
     private func withStoppedDaemon(_ body: (Workbench) async throws -> Void) async throws {
         try await withWorkbench { bench in
@@ -115,7 +115,7 @@ struct ClientTimeoutTests {
             let (ending, health) = try await ask("health")
             #expect(ending == .exited(2) && health.output.hasPrefix("failing\n"), "\(health.output)")
             #expect(health.output.contains("has not answered GET /v1/health"), "\(health.output)")
-            let (_, report) = try await ask("health", "--json", "--timeout", "100ms")
+            let (_, report) = try await ask("health", "--format", "json", "--timeout", "100ms")
             #expect(try Tree(report.output)["verdict"].text == "failing")
             program.signal(SIGCONT)
             try await eventually("an answer") { try await ask("status").0 == .exited(0) }

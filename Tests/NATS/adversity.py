@@ -507,7 +507,7 @@ def beat(bench):
 
     def report():
         result = subprocess.run(
-            [bench.program("historyd-nats"), "status", "--json", "--socket", bench.path("follow.run", "status.sock")],
+            [bench.program("historyd-nats"), "status", "--format", "json", "--socket", bench.path("follow.run", "status.sock")],
             capture_output=True, text=True)
         return json.loads(result.stdout)[0]
 

@@ -847,7 +847,7 @@ def foreign(bench, isShort=True):
     starts = dict(bench.count)
     check("a word")
     status = json.loads(subprocess.run(
-        [bench.program("historyd-nats"), "status", "--json", "--socket", bench.path("follow.run", "status.sock")],
+        [bench.program("historyd-nats"), "status", "--format", "json", "--socket", bench.path("follow.run", "status.sock")],
         capture_output=True, text=True).stdout)
     if status[0]["foreign"] < 1 or "natsMessageForeign" not in bench.log("follow"):
         raise Failure(f"foreign messages are not counted: {status}\n{bench.log('follow')}")
@@ -884,7 +884,7 @@ def health(bench, name):
 def doctor(bench, name):
     """What it finds wrong, by what was checked, and its status."""
     result = subprocess.run(
-        [bench.program("historyd-nats"), "doctor", "--json", "--socket", bench.path(name + ".run", "status.sock")],
+        [bench.program("historyd-nats"), "doctor", "--format", "json", "--socket", bench.path(name + ".run", "status.sock")],
         capture_output=True, text=True, timeout=60)
     findings = json.loads(result.stdout)
     return {finding["check"]: finding.get("problem") for finding in findings}, result.returncode
