@@ -47,10 +47,12 @@ struct Historyd: ParsableCommand {
     }
 
     /// A check by hand has not the groups that the unit gives to the service.
-    private static var groupNote: String {
-        geteuid() == 0 || getenv("INVOCATION_ID") != nil
-            ? ""
-            : " (This check has only the groups of this process. The unit may add some: SupplementaryGroups=.)"
+    private static func unlessGrouped(_ path: String) -> String {
+        guard geteuid() != 0, getenv("INVOCATION_ID") == nil, let group = StoreAccess.lackingGroup(for: path)
+        else {
+            return ""
+        }
+        return ", unless its unit has SupplementaryGroups=\(group), which this check lacks"
     }
 
     /// Hooks that were added with `--persist` join the configuration at the next start.
@@ -78,7 +80,9 @@ struct Historyd: ParsableCommand {
             logger.notice("The folder \"\(template.folder)\" has \(stores, "store") now.")
             for reason in refused { logger.warning("\(reason)") }
         } catch {
-            logger.warning("The stores of \"\(template.name)\" would wait. \(error)\(groupNote)")
+            logger.warning(
+                "The stores of \"\(template.name)\" would wait\(unlessGrouped(template.folder + "/")). \(error)"
+            )
         }
     }
 
@@ -104,17 +108,17 @@ struct Historyd: ParsableCommand {
             await Self.checkPersistedHooks(loaded, logger)
             for store in loaded.configuration.stores {
                 // To look at a path may wait for its disk.
-                let (problems, missing) = await onPool {
+                let (problems, missing, condition) = await onPool {
                     (
                         StoreAccess.problems(of: store.path, isPolled: store.poll != nil),
-                        StoreAccess.missing(store.path)
+                        StoreAccess.missing(store.path), Self.unlessGrouped(store.path)
                     )
                 }
                 if let missing, problems.isEmpty {
                     logger.notice("Store \"\(store.name)\" would wait. There is no \(missing) yet.")
                 }
                 for problem in problems {
-                    logger.warning("Store \"\(store.name)\" would wait. \(problem)\(Self.groupNote)")
+                    logger.warning("Store \"\(store.name)\" would wait\(condition). \(problem)")
                 }
             }
             for template in loaded.configuration.templates { await Self.check(template, loaded, logger) }

@@ -28,6 +28,22 @@ package enum StoreAccess {
         return problems
     }
 
+    /// The group to which a store's folder, or the store, is open, and of which this process is not.
+    package static func lackingGroup(for path: String) -> String? {
+        var groups = [gid_t](repeating: 0, count: Int(max(0, getgroups(0, nil))))
+        let count = getgroups(Int32(groups.count), &groups)
+        let own = groups.prefix(Int(max(0, count))) + [getegid()]
+        for (path, rights) in [(PathNames.parent(of: path), S_IRWXG), (path, S_IRGRP | S_IWGRP)] {
+            var status = stat()
+            guard stat(path, &status) == 0, status.st_mode & rights == rights, !own.contains(status.st_gid)
+            else {
+                continue
+            }
+            return Accounts.name(ofGroup: status.st_gid)
+        }
+        return nil
+    }
+
     /// What of a store is not there, its file or its folder: `file "…"`; nil where it is.
     package static func missing(_ path: String) -> String? {
         guard access(path, F_OK) != 0, errno == ENOENT else { return nil }
