@@ -7,7 +7,7 @@ import Testing
 
 /// Tables and triggers of the recording that others have removed in part: the recording is repaired, consumers are
 /// told, and `untrack` takes away whatever is left.
-@Suite(.timeLimit(.minutes(15))) struct RecordingRepairTests {
+@Suite(.timeLimit(.minutes(60))) struct RecordingRepairTests {
     /// Some tables of the history, by their bits, and whether the triggers are gone as well.
     private static func damage(_ tables: Int, keepingTriggers: Bool, _ store: GatekeeperStore) throws -> Set<
         String
@@ -26,6 +26,32 @@ import Testing
         try GatekeeperStore.read(store.path) { db in
             try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE name LIKE 'historyd%'")
         }
+    }
+
+    /// A program that only knows an older format refuses what a newer one has written.
+    @Test func formats() throws {
+        let store = try GatekeeperStore()
+        try Tracking.track(store.path, ["t": []])
+        func set(_ format: Int64) throws {
+            try store.write(nil, "UPDATE historyd_store SET value = \(format) WHERE key = 'format'")
+        }
+        func format() throws -> Int64? {
+            try GatekeeperStore.read(store.path) { db in
+                try Int64.fetchOne(db, sql: "SELECT value FROM historyd_store WHERE key = 'format'")
+            }
+        }
+        try set(RecordingFormat.version - 1)
+        try Tracking.refresh(store.path)
+        #expect(try format() == RecordingFormat.version - 1, "nothing had to be written")
+        try Tracking.track(store.path, ["t": ["n"]])
+        #expect(try format() == RecordingFormat.version)
+        try set(RecordingFormat.version + 1)
+        #expect {
+            try Tracking.track(store.path, ["u": []])
+        } throws: { error in
+            (error as? HistoryError)?.code == .formatTooNew
+        }
+        #expect(try format() == RecordingFormat.version + 1)
     }
 
     @Test("Whatever is missing, tracking repairs it", arguments: 0..<16, [true, false])

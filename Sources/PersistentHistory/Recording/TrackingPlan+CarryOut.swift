@@ -11,7 +11,12 @@ extension TrackingPlan {
             _ = try Tracking.removeAll(db)
             try Self.begin(db)
             outcome.beganAgain = true
-        case .whole(let lacksConflicts): if lacksConflicts { try db.execute(sql: RecordingFormat.conflicts) }
+        case .whole(let lacksConflicts):
+            if lacksConflicts { try db.execute(sql: RecordingFormat.conflicts) }
+            // What is written from now on, an older program may not understand.
+            try db.execute(
+                sql: "UPDATE historyd_store SET value = ?1 WHERE key = 'format' AND value < ?1",
+                arguments: [RecordingFormat.version])
         }
         for entity in dropped {
             try Self.removeTriggers(entity, schema, db)
