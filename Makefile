@@ -144,10 +144,13 @@ test-packages: debug ## Install, upgrade and purge the Debian packages in a boot
 
 # The samples that the tests leave out build a Swift package from outside, which takes minutes. Who uses the library
 # builds it for use without the flags of the programs.
-test-docs: debug ## Run every sample of the README and the pages, also those that build a Swift package.
+test-docs: debug ## Run every sample of the README and the pages: also those that build a Swift package; and as an installation leaves a machine.
 	$(SWIFT) build -c release --target HistoryFeed
 	@python=.build/client-packages/bin/python; [ -x $$python ] || python=/usr/bin/python3; \
 	$$python Tests/Documentation/pages.py --slow --programs .build/debug README.md $(CATALOG)/*.md
+	@[ "$$(id -u)" = 0 ] || { echo "As installed: left out, it takes root." >&2; exit; }; \
+	for prefix in /usr /usr/local; do \
+		Tests/Documentation/installed-pages $$prefix .build/debug README.md $(CATALOG)/*.md || exit; done
 
 # By symbol graphs and the toolchain's own DocC: a plugin would be a dependency of everyone who uses the library.
 docs: toolchain ## Build the documentation as a web site in .build/docs/site; warnings are errors.

@@ -2,8 +2,10 @@
 """Runs every sample of documentation pages, in order, in a home folder of its own for each page.
 
     pages.py [--slow] --programs FOLDER PAGE…
+    pages.py --installed PREFIX PAGE…
 
-FOLDER has historyd, historyctl and libhistory.so. What becomes of a fenced block depends on its language:
+FOLDER has historyd, historyctl and libhistory.so. With --installed nothing says where these are: they are found as a user of
+an installation finds them. What becomes of a fenced block depends on its language:
 
     sh           is run by bash; the current folder and exported variables carry over to the next block
     console      its lines "$ command" are run, and must print what is below them
@@ -85,8 +87,10 @@ def until(lines, end: str) -> str:
 class Home:
     """A user's home, in which one page's samples are run."""
 
-    def __init__(self, programs: pathlib.Path, folder: pathlib.Path) -> None:
-        self.programs, self.folder = programs, folder
+    def __init__(self, programs: pathlib.Path, folder: pathlib.Path, prefix: pathlib.Path | None) -> None:
+        self.folder = folder
+        self.library = (prefix / "lib/historyd" if prefix else programs) / "libhistory"
+        self.plugins = prefix / "lib/historyd/plugins" if prefix else ROOT / "config/plugins"
         self.work = folder / "work"
         self.bin = folder / "bin"
         self.daemon: subprocess.Popen[bytes] | None = None
@@ -97,25 +101,26 @@ class Home:
         # What Swift packages were fetched before need not be fetched again.
         (folder / ".cache").mkdir()
         (folder / ".cache/org.swift.swiftpm").symlink_to(pathlib.Path.home() / ".cache/org.swift.swiftpm")
-        python = self.bin / "python3"
-        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-        python.chmod(0o755)
-        self.environment = {
-            "HOME": str(folder),
-            "PATH": f"{self.bin}:{programs}:{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT / "config/python"),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "HISTORYD_EXTENSION": str(programs / "libhistory.so"),
-            "LANG": "C.UTF-8",
-            "TZ": "UTC",
-        }
+        self.environment = {"HOME": str(folder), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TZ": "UTC"}
+        if prefix is not None and "PYTHONPATH" in os.environ:
+            self.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
+        if prefix is None:
+            python = self.bin / "python3"
+            python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+            python.chmod(0o755)
+            self.environment |= {
+                "PATH": f"{self.bin}:{programs}:{os.environ['PATH']}",
+                "PYTHONPATH": str(ROOT / "config/python"),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "HISTORYD_EXTENSION": str(programs / "libhistory.so"),
+            }
         self.current = self.work
 
     def placed(self, text: str) -> str:
         """The sample, with the places of an installation replaced by those of this home."""
         for there, here in (
-            ("/usr/local/lib/historyd/libhistory", self.programs / "libhistory"),
-            ("/usr/lib/historyd/plugins", ROOT / "config/plugins"),
+            ("/usr/local/lib/historyd/libhistory", self.library),
+            ("/usr/lib/historyd/plugins", self.plugins),
             ("/var/lib/historyd", self.folder / ".local/state/historyd"),
             ("/run/historyd/control.sock", self.socket),
             ("/srv/contacts", self.work),
@@ -260,7 +265,9 @@ def check_links(page: pathlib.Path) -> None:
             raise Failed(f"{page.name}: the link to {target} leads nowhere")
 
 
-def check(page: pathlib.Path, programs: pathlib.Path, slow: bool) -> tuple[int, list[str]]:
+def check(
+    page: pathlib.Path, programs: pathlib.Path, prefix: pathlib.Path | None, slow: bool
+) -> tuple[int, list[str]]:
     """Runs a page: returns how many samples did what they should, and what was left out."""
     done, left = 0, []
     text = page.read_text()
@@ -268,7 +275,7 @@ def check(page: pathlib.Path, programs: pathlib.Path, slow: bool) -> tuple[int, 
         if shutil.which(program) is None:
             return 0, [f"{page.name}: {program} is not installed"]
     with tempfile.TemporaryDirectory(prefix="historyd-page-") as folder:
-        home = Home(programs, pathlib.Path(folder))
+        home = Home(programs, pathlib.Path(folder), prefix)
         try:
             for block in blocks(text):
                 if block.language not in LANGUAGES and "hidden" not in block.directives:
@@ -289,14 +296,15 @@ def check(page: pathlib.Path, programs: pathlib.Path, slow: bool) -> tuple[int, 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--slow", action="store_true")
-    parser.add_argument("--programs", type=pathlib.Path, required=True)
+    parser.add_argument("--programs", type=pathlib.Path, default="/nonexistent")
+    parser.add_argument("--installed", type=pathlib.Path, metavar="PREFIX")
     parser.add_argument("pages", type=pathlib.Path, nargs="+")
     options = parser.parse_args()
     failures = 0
     for page in options.pages:
         try:
             check_links(page)
-            done, left = check(page, options.programs.resolve(), options.slow)
+            done, left = check(page, options.programs.resolve(), options.installed, options.slow)
             print(f"{page.name}: {done} samples, {len(left)} left out")
             for each in left:
                 print(f"  {each}")
