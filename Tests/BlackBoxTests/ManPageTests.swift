@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The man pages are made from the programs' help, the schemas and the pages of the documentation.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct ManPageTests {
     private func pages(_ body: ([String: String], TemporaryFolder) async throws -> Void) async throws {
         let folder = try TemporaryFolder()
@@ -27,7 +27,7 @@ struct ManPageTests {
             for (name, words) in [
                 ("historyctl.1", ["historyctl dead\\-letters retry", ".TP\n75\n"]),
                 ("historyd.8", ["1.2.3", ".TP\n75\n"]),
-                ("historyd.json.5", ["unlistedAuthors", "maximumDuration"]),
+                ("historyd.json.5", ["unlistedAuthors", "maximumDuration", ".SH EXAMPLE", "BatchProcessor"]),
                 ("historyd-plugins.7", ["initialDelay", "HISTORYD_METHOD"]),
                 ("historyd-feed.7", ["expired"]), ("historyd-nats.8", ["nkeySeed", "78 configuration"]),
             ] {
