@@ -13,6 +13,9 @@ extension ServiceTests {
             try await container.succeed("rm", "-rf", "/etc/historyd/plugins.d")
             try await container.copy(
                 "\(Package.root)/Tests/SystemdTests/monitoring-path", to: "/srv/monitoring-path")
+            let page = "PersistentHistory.docc/Monitoring.md"
+            try await container.copy(
+                "\(Package.root)/Sources/PersistentHistory/\(page)", to: "/srv/Monitoring.md")
             let outcome = try await container.run("/srv/monitoring-path")
             try await container.run("systemctl", "disable", "--now", unit, "historyd-metrics.socket")
             try await container.run(
