@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Consumers that gather commits for a while before they are called.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct BatchWindowTests {
     /// A oneshot hook that is called once for a batch, and keeps what it was given.
     private static let plugin = PluginSetup(

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// One mistake of each kind, through the process: status 78 and the exact lines.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct CheckConfigTests {
     struct Mistake: Sendable, CustomTestStringConvertible {
         let what: String

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// History is deleted when everybody has had it, and not before.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct CleanupTests {
     private static let strategies = [
         #""clean": {"strategy": "byNotification", "times": 1}"#,

@@ -5,7 +5,7 @@ import Testing
 /// The system's clock is set while the programs run, by an hour, forward and back.
 @Suite(
     .enabled(if: Products.areThere, Comment(rawValue: Products.missing)),
-    .enabled(if: PreloadedLibrary.compiler != nil, PreloadedLibrary.missing), .timeLimit(.minutes(15)))
+    .enabled(if: PreloadedLibrary.compiler != nil, PreloadedLibrary.missing), .timeLimit(.minutes(60)))
 struct ClockTests {
     private static let hour = 3600
 

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The socket itself: who may use it, and what becomes of requests that are none.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct ControlSocketTests {
     @Test("Requests that are wrong are told so, with a status and a code, and change nothing")
     func wrongRequests() async throws {

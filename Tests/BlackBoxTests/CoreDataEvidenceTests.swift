@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Core Data stores as evidence: what is missing is said, and memory is bounded.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct CoreDataEvidenceTests {
     private static let model = StoreModel([
         .init("Note", attributes: [.init("text", .string, isPreserved: true)])

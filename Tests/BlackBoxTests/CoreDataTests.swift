@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The daemon and the tools on stores that Core Data writes.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct CoreDataTests {
     private static let model = StoreModel([
         .init("Note", attributes: [.init("text", .string, isPreserved: true), .init("at", .date)]),

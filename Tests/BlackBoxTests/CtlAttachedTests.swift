@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Several stores on one connection, which come and go.
-@Suite(.enabled(if: Python.isThere, "needs \(Python.path) with sqlite3"), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Python.isThere, "needs \(Python.path) with sqlite3"), .timeLimit(.minutes(60)))
 struct CtlAttachedTests {
     private static let schema = CtlExtensionTests.schema
 

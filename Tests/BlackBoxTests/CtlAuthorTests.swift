@@ -5,7 +5,7 @@ import Testing
 /// No change is ever given to an author who did not make it.
 ///
 /// Each row tells who inserted it, in which transaction, and the history must say the same.
-@Suite(.enabled(if: Python.isThere, "needs \(Python.path) with sqlite3"), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Python.isThere, "needs \(Python.path) with sqlite3"), .timeLimit(.minutes(60)))
 struct CtlAuthorTests {
     static let schema = "CREATE TABLE row (id INTEGER PRIMARY KEY, who TEXT, tx TEXT);"
 

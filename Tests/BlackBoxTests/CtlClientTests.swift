@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Each program that people write with is recorded, with its author if it has said it.
-@Suite(.enabled(if: Python.isThere, "needs \(Python.path) with sqlite3"), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Python.isThere, "needs \(Python.path) with sqlite3"), .timeLimit(.minutes(60)))
 struct CtlClientTests {
     enum Client: String, CaseIterable, Sendable {
         case shell

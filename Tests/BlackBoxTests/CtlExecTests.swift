@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// `historyctl exec`: SQL run as an author.
-@Suite(.timeLimit(.minutes(15))) struct CtlExecTests {
+@Suite(.timeLimit(.minutes(60))) struct CtlExecTests {
     static let schema = "CREATE TABLE t (id INTEGER PRIMARY KEY, a UNIQUE); CREATE TABLE other (x);"
 
     private func exec(_ store: CtlStore, _ arguments: String..., input: String = "") async throws

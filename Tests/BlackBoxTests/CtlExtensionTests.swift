@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What a connection that loaded the extension may say, and what it is told.
-@Suite(.enabled(if: Python.isThere, "needs \(Python.path) with sqlite3"), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Python.isThere, "needs \(Python.path) with sqlite3"), .timeLimit(.minutes(60)))
 struct CtlExtensionTests {
     static let schema = "CREATE TABLE t (id INTEGER PRIMARY KEY, a);"
 

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// `historyctl history`: what is shown of a history, and in which form.
-@Suite(.timeLimit(.minutes(15))) struct CtlHistoryTests {
+@Suite(.timeLimit(.minutes(60))) struct CtlHistoryTests {
     /// Five transactions: A, nobody, B in a context, A, nobody.
     private func store() async throws -> CtlStore {
         let store = try await CtlStore(

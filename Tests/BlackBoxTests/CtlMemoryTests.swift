@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// A history of any length is read in the same memory.
-@Suite(.enabled(if: Python.isThere, "needs \(Python.path) with sqlite3"), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: Python.isThere, "needs \(Python.path) with sqlite3"), .timeLimit(.minutes(60)))
 struct CtlMemoryTests {
     @Test(
         .measuresMemory)

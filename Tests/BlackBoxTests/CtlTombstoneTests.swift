@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What is kept of a deleted row, in the form in which programs read it: whole lines.
-@Suite(.timeLimit(.minutes(15))) struct CtlTombstoneTests {
+@Suite(.timeLimit(.minutes(60))) struct CtlTombstoneTests {
     /// A column's type, a value in SQL, and the two forms in the tombstone; no text for a null.
     static let values: [(type: String, sql: String, attribute: String?, value: String)] = [
         ("TEXT", "'plain'", "plain", #""plain""#),
@@ -178,7 +178,7 @@ import Testing
 }
 
 /// An update names the columns whose value changed, however many there are.
-@Suite(.enabled(if: Python.isThere, "needs \(Python.path) with sqlite3"), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Python.isThere, "needs \(Python.path) with sqlite3"), .timeLimit(.minutes(60)))
 struct CtlChangedPropertiesTests {
     @Test(arguments: [1, 61, 62, 63, 64, 65, 200, 1000])
     func columnsThatChanged(columns: Int) async throws {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// `track`, `untrack` and `describe`.
-@Suite(.timeLimit(.minutes(15))) struct CtlTrackTests {
+@Suite(.timeLimit(.minutes(60))) struct CtlTrackTests {
     private func schema(_ store: CtlStore) async throws -> String {
         try await store.sql("SELECT * FROM sqlite_schema ORDER BY rowid;")
     }

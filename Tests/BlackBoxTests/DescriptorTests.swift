@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// A daemon that may have fewer descriptors than its stores need.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct DescriptorTests {
     private static let stores = 20
 

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What `historyctl doctor` finds, and that it finds nothing where nothing is wrong.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct DoctorTests {
     private func problems(_ bench: Workbench) async throws -> [String] {
         try Tree(await bench.ctl("doctor", "--format", "json").output)["findings"].list

@@ -4,7 +4,7 @@ import Testing
 
 /// Every sample of the README and of the pages is run, in order, in a home of its own for each page:
 /// Tests/Documentation/pages.py says how.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct DocumentationTests {
     private static let catalog = "Sources/PersistentHistory/PersistentHistory.docc/"
 

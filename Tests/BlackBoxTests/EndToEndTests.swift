@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// What a plugin gets of what other processes write, as a whole: every byte but ids and times.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct EndToEndTests {
     struct Combination: Sendable, CustomTestStringConvertible {
         let journal: Journal

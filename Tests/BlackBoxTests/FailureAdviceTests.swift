@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Plugins that say whether another attempt is worth it.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct FailureAdviceTests {
     /// Refuses the calls of transaction 1 as it is told, and notes each.
     private static let coprocess = """

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Programs that are connected to feeds: in Swift, in Python, with curl.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct FeedClientTests {
     /// Notes each transaction that it is given (`got 5`), and what was acknowledged for certain (`done 5`).
     private static let noting = """

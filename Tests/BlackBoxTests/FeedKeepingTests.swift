@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// What is kept for a feed, and what it is told where it could not be.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct FeedKeepingTests {
     private func history(_ bench: Workbench) async throws -> [String] {
         try await bench.sql("SELECT id FROM historyd_change WHERE kind & 3 <> 3 ORDER BY id").wholeLines

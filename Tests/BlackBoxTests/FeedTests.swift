@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What a program is sent by its feed, and what it is not.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct FeedTests {
     @Test(
         "Each transaction of others comes once, in order, with what it did to each object in the end",

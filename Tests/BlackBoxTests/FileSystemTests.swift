@@ -7,7 +7,7 @@ import Testing
 @Suite(
     .enabled(if: Products.areThere, Comment(rawValue: Products.missing)),
     .enabled(if: FUSE.obstacle == nil, Comment(rawValue: FUSE.obstacle ?? "")),
-    .timeLimit(.minutes(15)))
+    .timeLimit(.minutes(60)))
 struct FileSystemTests {
     @Test("What is written behind a FUSE mount is delivered, and doctor notes why it is looked at")
     func behindTheMount() async throws {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// One entry for a folder: each file in it is a store, from a moment after it is there until it is gone.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct FolderOfStoresTests {
     private static let table = "CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT)"
 

@@ -5,7 +5,7 @@ import Testing
 /// A short run of what `make fuzz` does for longer, with the same cases each time.
 @Suite(
     .enabled(if: Products.areThere, Comment(rawValue: Products.missing)),
-    .enabled(if: geteuid() == 0, "Only root can run the daemon as a user of its own."), .timeLimit(.minutes(15))
+    .enabled(if: geteuid() == 0, "Only root can run the daemon as a user of its own."), .timeLimit(.minutes(60))
 )
 struct FuzzTests {
     @Test("Mutated stores, replicas, requests, answers and configurations harm nobody else", arguments: [1, 2])

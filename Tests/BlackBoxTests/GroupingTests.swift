@@ -3,7 +3,7 @@ import Testing
 
 /// An undeclared writer's changes are grouped by time, and more of the same millisecond may come
 /// while a group is on its way: what was called a transaction once stays one.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct GroupingTests {
     /// Commits each of many rows, some dozens in a millisecond.
     private static let burst = """

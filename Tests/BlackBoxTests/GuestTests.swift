@@ -4,7 +4,7 @@ import Testing
 
 /// No transaction of an application fails because historyd writes to its store.
 @Suite(
-    .enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .serialized, .timeLimit(.minutes(15)))
+    .enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .serialized, .timeLimit(.minutes(60)))
 struct GuestTests {
     @Test(
         "Applications that read and then write fail no more than without historyd, whatever it does meanwhile",

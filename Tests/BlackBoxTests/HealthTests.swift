@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Healthy while stuck must not be possible: each trouble is made to happen, is named, and is over when it is.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct HealthTests {
     /// Waits for a verdict with exactly these causes, by the program, its status, and HTTP.
     private func verdict(

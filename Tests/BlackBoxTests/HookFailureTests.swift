@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Hooks that fail.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct HookFailureTests {
     private static let quick = #""retry": {"attempts": 3, "initialDelay": "20ms", "maximumDelay": "50ms"}"#
 

@@ -9,7 +9,7 @@ import Testing
     .enabled(
         if: geteuid() == 0 && FileManager.default.isExecutableFile(atPath: "/usr/bin/setpriv"),
         "needs root and setpriv, to be somebody else"),
-    .timeLimit(.minutes(15)))
+    .timeLimit(.minutes(60)))
 struct HostileWriterTests {
     private static let nobody = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 

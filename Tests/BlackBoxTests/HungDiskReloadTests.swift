@@ -5,7 +5,7 @@ import Testing
 /// One store's disk hangs, and the daemon is to change or to end meanwhile.
 @Suite(
     .enabled(if: Products.areThere, Comment(rawValue: Products.missing)),
-    .enabled(if: PreloadedLibrary.compiler != nil, PreloadedLibrary.missing), .timeLimit(.minutes(15)))
+    .enabled(if: PreloadedLibrary.compiler != nil, PreloadedLibrary.missing), .timeLimit(.minutes(60)))
 struct HungDiskReloadTests {
     private func configure(_ bench: Workbench, version: Int) throws {
         try bench.configure(

@@ -5,7 +5,7 @@ import Testing
 /// A disk that does not even say what is under a path delays only the store that lies on it.
 @Suite(
     .enabled(if: Products.areThere, Comment(rawValue: Products.missing)),
-    .enabled(if: PreloadedLibrary.compiler != nil, PreloadedLibrary.missing), .timeLimit(.minutes(15)))
+    .enabled(if: PreloadedLibrary.compiler != nil, PreloadedLibrary.missing), .timeLimit(.minutes(60)))
 struct HungPathTests {
     /// The test's own store lies elsewhere.
     private static let other = StoreSetup(name: "other", path: "far/other.sqlite")

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Consumers that are not woken by commits of no concern to them: there is no difference to see.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct IdleConsumerTests {
     private static let setup = PluginSetup(hooks: [
         #"{"name": "items", "kind": "observer", "entity": "item", "consumer": "MainApp"}"#

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What a daemon takes while nothing happens.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct IdleTests {
     @Test(
         "Nothing happens while nothing happens",

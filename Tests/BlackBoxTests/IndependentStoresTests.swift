@@ -5,7 +5,7 @@ import Testing
 /// What one store waits for, no other waits for.
 @Suite(
     .enabled(if: Products.areThere, Comment(rawValue: Products.missing)),
-    .enabled(if: PreloadedLibrary.compiler != nil, PreloadedLibrary.missing), .timeLimit(.minutes(15)))
+    .enabled(if: PreloadedLibrary.compiler != nil, PreloadedLibrary.missing), .timeLimit(.minutes(60)))
 struct IndependentStoresTests {
     private static let other = StoreSetup(name: "other", path: "other.sqlite")
 

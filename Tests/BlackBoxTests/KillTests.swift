@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The daemon is killed, again and again, while others write.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct KillTests {
     /// Random transactions, declared or not, for some seconds, on a range of keys of its own.
     private static func writer(seed: UInt64, author: String?, keys: ClosedRange<Int>) -> String {

@@ -5,7 +5,7 @@ import Testing
 /// One transaction with more changes than the daemon holds in memory.
 @Suite(
     .enabled(if: Products.areThere && Python.isThere, "needs the products and Python with sqlite3"),
-    .timeLimit(.minutes(10)))
+    .timeLimit(.minutes(60)))
 struct LargeTransactionTests {
     /// Answers, and notes of each call its method, its part and its delivery.
     private static let plugin = #"""

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Starting, stopping, running once.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct LifeCycleTests {
     @Test("A second daemon on one state is refused at once, naming the first one's process")
     func second() async throws {

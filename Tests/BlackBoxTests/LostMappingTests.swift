@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Somebody makes a `-shm` shorter that the daemon has mapped. To read what is gone is a SIGBUS.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct LostMappingTests {
     private static let cut = """
         import os, sys, time

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Many stores that begin at once.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct ManyStoresTests {
     private static let stores = 80
 
@@ -77,7 +77,7 @@ struct ManyStoresTests {
                 answeredEarly = answeredEarly || !isReady(daemon)
                 if answeredEarly { writer.signal(SIGKILL) }
                 #expect(status["stores"].list.count == Self.stores)
-                let health = try bench.startCtl(["health"])
+                let health = try bench.startCtl(["health", "--timeout", "60s"])
                 #expect([.exited(0), .exited(1), .exited(2)].contains(try await health.end()))
                 #expect(!health.output.contains("not answer"), "\(health.output)")
             } while !isReady(daemon) && daemon.program.ended == nil

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// A store with many tables, whose tracking takes a while to be brought up to date.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct ManyTablesTests {
     @Test("A schema change in a store of 400 tables keeps no other store waiting")
     func schemaChange() async throws {

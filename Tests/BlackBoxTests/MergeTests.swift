@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The pipeline of merge hooks, and what it leaves for the replica.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct MergeTests {
     private static let setup = StoreSetup(authors: StoreSetup.mirrored())
 

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Each message id of the catalog is sent: here by making happen what it stands for.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct MessageTests {
     /// Something that happens, and the events that it must be told by.
     struct Case: Sendable, CustomTestStringConvertible {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What the metrics say of a daemon at work.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct MetricsTests {
     /// A metric's value, by its name with its labels.
     private func values(of bench: Workbench) async throws -> [String: Double] {

@@ -6,7 +6,7 @@ import Testing
 
 /// `historyctl migrate`: a tool that rebuilds tables and drops columns is run on a tracked store, in every order with
 /// the daemon.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct MigrateTests {
     enum Order: String, CaseIterable {
         case daemonRuns, daemonIsDown, daemonStartsMeanwhile, daemonStopsMeanwhile
@@ -212,7 +212,7 @@ struct MigrateTests {
         os.execv(sys.argv[1], sys.argv[1:])
         """
 
-    @Test("The command's end is noticed where the parent ignores its children's", .timeLimit(.minutes(15)))
+    @Test("The command's end is noticed where the parent ignores its children's", .timeLimit(.minutes(60)))
     func underAnIndifferentParent() async throws {
         try await withWorkbench { bench in
             try Tracking.track(bench.store, ["person": nil])

@@ -5,7 +5,7 @@ import Testing
 
 /// Migrations, writers, and kills of the daemon, of historyctl and of its command, in any order: the consumer has had
 /// each change or was told of its table, and the replica equals the store.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct MigrationKillTests {
     /// Writes rows until a file is there, and notes each with its time.
     private static let writer = """

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The tools that people migrate with, as the page Migration tools says to run them, and as they run by themselves.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct MigrationToolTests {
     /// Serves a store with a replica while something migrates it, and expects that consumers are told of what was
     /// migrated, or of nothing, and that everything is recorded afterwards.

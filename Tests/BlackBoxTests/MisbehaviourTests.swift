@@ -4,7 +4,7 @@ import Testing
 
 /// A plugin that goes wrong: each call that fails by it is one failed attempt with one line in the
 /// log, and nobody else is harmed.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct MisbehaviourTests {
     struct Deed: Sendable, CustomTestStringConvertible {
         let name: String

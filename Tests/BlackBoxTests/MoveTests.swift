@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Consumers that an operator moves back or forward.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct MoveTests {
     private static func insert(_ id: Int) -> String { "INSERT INTO person (id) VALUES (\(id))" }
 

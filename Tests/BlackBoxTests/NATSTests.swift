@@ -9,7 +9,7 @@ import Testing
     .enabled(
         if: FileManager.default.isExecutableFile(atPath: "/usr/bin/nats-server")
             || FileManager.default.isExecutableFile(atPath: "/usr/sbin/nats-server"),
-        "needs nats-server"), .timeLimit(.minutes(10)))
+        "needs nats-server"), .timeLimit(.minutes(60)))
 struct NATSTests {
     @Test("A mirror is equal, and a hook behind it has every transaction in order")
     func basic() async throws { try await run("basic") }

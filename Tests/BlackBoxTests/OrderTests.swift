@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// Who is told of what, and in which order.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct OrderTests {
     @Test("Groups come in the order of first occurrence, hooks in the manifest's, one call each")
     func groupsAndHooks() async throws {

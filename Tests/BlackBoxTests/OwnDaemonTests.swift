@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// A daemon that is a service of its user.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct OwnDaemonTests {
     @Test("historyctl finds the daemon of the user, whether a service or started by hand")
     func found() async throws {

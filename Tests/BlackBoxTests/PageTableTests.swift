@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What the pages list, the programs do.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct PageTableTests {
     private static let pages = "Sources/PersistentHistory/PersistentHistory.docc"
 

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Consumers that an operator pauses alone, and pauses that outlive the daemon.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct PauseTests {
     private func of(_ consumer: String, _ bench: Workbench) throws -> [String] {
         try bench.calls().filter { $0.params.consumer == consumer }.map {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// A coprocess does not cost a round trip for each call.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct PipeliningTests {
     /// Answers nothing before it has read forty requests.
     private static let patient = """

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Contexts of plugins that have lost history, or leave their checkpoint to the daemon, and large transactions.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct PluginContextLossTests {
     @Test("History was cleaned past it while it failed: it is told, and filled again")
     func cleaned() async throws {

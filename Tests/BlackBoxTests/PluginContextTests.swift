@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// A consumer's changes are merged into a context that a plugin keeps.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct PluginContextTests {
     @Test("It is filled first, and then gets what others commit, in order, also after a restart")
     func merged() async throws {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// A reload starts a plugin again whose program has changed, and no other.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct PluginFileTests {
     @Test("A file among the arguments that the plugin writes itself is no part of its program")
     func ownLog() async throws {

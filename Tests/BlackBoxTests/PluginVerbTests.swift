@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Plugins at hand: what an operator does with them while the daemon runs.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct PluginVerbTests {
     /// Answers everything, and says which version it is.
     private func script(_ version: Int) -> String {

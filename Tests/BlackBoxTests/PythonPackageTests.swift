@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The package in `config/python`, as those use it who install it.
-@Suite(.enabled(if: ClientPackages.areThere, ClientPackages.missing), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: ClientPackages.areThere, ClientPackages.missing), .timeLimit(.minutes(60)))
 struct PythonPackageTests {
     @Test func isTyped() async throws {
         let folder = try copy()

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// How much is logged where much is delivered.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct QuietJournalTests {
     private func run(_ commits: Int, level: String) async throws -> (deliveries: [String], seconds: Int) {
         var result: (deliveries: [String], seconds: Int) = ([], 0)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Who waits for a token finds its rows in every replica of the consumer.
-@Suite(.timeLimit(.minutes(15))) struct ReadYourWriteTests {
+@Suite(.timeLimit(.minutes(60))) struct ReadYourWriteTests {
     private func count(_ path: String) throws -> Int {
         try DatabaseQueue(path: path).read { try Int.fetchOne($0, sql: "SELECT count(*) FROM person") ?? 0 }
     }

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// A new configuration, by SIGHUP or by historyctl: all or nothing, and what is the same is left alone.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct ReloadTests {
     @Test("A new configuration is in force at once, and nothing is lost or repeated over it")
     func reload() async throws {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Somebody removes a `-wal` or a `-shm` that the daemon has open: a careless `rm`, or half of a restore.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct RemovedSideFileTests {
     private static let suffixes = [["-shm"], ["-wal"], ["-wal", "-shm"]]
 

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Replicas equal their stores, whatever tables look like and whatever is done to them.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct ReplicaTests {
     private static let schema = """
         CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT, email TEXT UNIQUE, age INTEGER);

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Hooks that come to a running daemon, and go.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct RunTimeHookTests {
     private static func manifest(_ bench: Workbench, _ name: String, hooks: String...) throws -> String {
         let plugin = PluginSetup(name: name, hooks: hooks).json(folder: bench.folder.path)

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The sample plugins, with their sample manifests, under a real daemon.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct SamplePluginTests {
     private static let config = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
         .appending(path: "../../config").standardizedFileURL.path

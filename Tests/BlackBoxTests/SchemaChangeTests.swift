@@ -5,7 +5,7 @@ import Testing
 
 /// The schema is changed by another process: the daemon sees it, brings the tracking up to date and
 /// says so, and what was recorded before keeps its meaning.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct SchemaChangeTests {
     private struct Step {
         /// The change of the schema; a line of the log for each update of the tracking.

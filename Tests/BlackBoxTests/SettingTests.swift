@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What a client sets on its connection changes what its statements do; that is recorded, and delivered.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct SettingTests {
     /// A row that is inserted brings others with it, by a trigger of the application that goes on
     /// for as long as `recursive_triggers` lets it.

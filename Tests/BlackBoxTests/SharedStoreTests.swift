@@ -7,7 +7,7 @@ import Testing
 /// A store that an application and the daemon share, each a user of its own.
 @Suite(
     .enabled(if: Products.areThere, Comment(rawValue: Products.missing)),
-    .enabled(if: Users.obstacle == nil, Comment(rawValue: Users.obstacle ?? "")), .timeLimit(.minutes(15)))
+    .enabled(if: Users.obstacle == nil, Comment(rawValue: Users.obstacle ?? "")), .timeLimit(.minutes(60)))
 struct SharedStoreTests {
     /// How a folder and a store in it are set up. SQLite itself gives a new store the mode 644, less the mask.
     struct Sharing: Sendable, CustomTestStringConvertible {

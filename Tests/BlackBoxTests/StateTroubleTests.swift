@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// A state folder that cannot be used for a while: the daemon waits, says why, and goes on by itself.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct StateTroubleTests {
     /// Where a file was moved that was damaged.
     private func damaged(_ bench: Workbench, in folder: String = "state") throws -> [String] {

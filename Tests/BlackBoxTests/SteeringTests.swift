@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Pause and resume, wait, follow, and the rest of what an operator does.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct SteeringTests {
     @Test("A pause lets what is under way end; what comes meanwhile comes at resume, once")
     func pause() async throws {

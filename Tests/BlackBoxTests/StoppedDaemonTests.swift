@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The daemon stands still for longer than a plugin may take: it is stopped, or the machine is.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct StoppedDaemonTests {
     /// Notes that a call has come, and answers when the daemon stands still.
     private static let plugin = """

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Stores that become another one, go away and come back while they are watched.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct StoreChangeTests {
     @Test("Untracked while it is watched, and tracked again", arguments: [true, false])
     func untrackedLater(_ isConfigured: Bool) async throws {

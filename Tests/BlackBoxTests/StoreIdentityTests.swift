@@ -6,7 +6,7 @@ import Testing
 
 /// A store is known by the id in it. Whatever is done to its file, a consumer goes on exactly where
 /// it was, or is told that it cannot.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct StoreIdentityTests {
     /// Ways in which a store comes to another file, all closed and with nothing running.
     private static let moves = [

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Two that serve one store without knowing of each other.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct StoreLeaseTests {
     private func launch(_ bench: Workbench, state: String, _ arguments: String...) throws -> DaemonUnderTest {
         let program = try bench.start(

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Stores that are missing, damaged, locked: a clear line, nothing lost, no busy loop.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct StoreTroubleTests {
     @Test("A store that does not exist yet is served as soon as it does")
     func missing() async throws {

@@ -4,7 +4,7 @@ import Testing
 
 /// A lock that stays: health names what it keeps from going on, whatever SQLite answers, and does not change its mind
 /// meanwhile.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct StuckHealthTests {
     /// What health says now.
     private func health(_ bench: Workbench) async throws -> (verdict: String?, causes: [String], text: String) {

@@ -5,7 +5,7 @@ import Testing
 /// A replica that can be opened and not be written: nothing stops in silence.
 @Suite(
     .enabled(if: Products.areThere, Comment(rawValue: Products.missing)),
-    .enabled(if: SmallDisk.canMount, Comment(rawValue: SmallDisk.missing)), .timeLimit(.minutes(15)))
+    .enabled(if: SmallDisk.canMount, Comment(rawValue: SmallDisk.missing)), .timeLimit(.minutes(60)))
 struct StuckReplicaTests {
     private static let authors =
         #"[{"name": "Mirror", "contexts": [{"name": "view", "kind": "replica", "path": "disk/replica.sqlite"}]}]"#

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// What people see, through a real pseudo-terminal.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct TerminalTests {
     /// Runs historyctl on a pseudo-terminal, and the body beside it, which may say `see(text)`, `press(keys)`,
     /// `resize(columns, rows)`, `screen()` and `end()`.

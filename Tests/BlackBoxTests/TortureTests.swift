@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// A short run of what `make torture` does for longer.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct TortureTests {
     @Test("Killed, filled up, locked, moved, and restored: nothing is lost, and the replica is equal")
     func torture() async throws {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Off systemd the log goes to standard error, whose reader may hang: a container's log driver, a stopped terminal.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct UnreadLogTests {
     @Test("Deliveries, health and a stop do not wait for a log that nobody reads; what is read later is whole")
     func unread() async throws {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Rows that come with the objects of calls and feeds.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct ValuesTests {
     @Test(
         "A hook and a feed with values get each row as it is at the end of the history",

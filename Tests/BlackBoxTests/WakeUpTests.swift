@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// Each commit is delivered by itself: no later write is needed to notice it.
-@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(15)))
+@Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct WakeUpTests {
     /// The writer commits, waits for the plugin to tell of it, and commits again. A commit that is
     /// not noticed is never followed by another.

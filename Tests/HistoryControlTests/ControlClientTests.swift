@@ -3,7 +3,7 @@ import HistoryControl
 import PersistentHistory
 import Testing
 
-@Suite(.timeLimit(.minutes(2))) struct ControlClientTests {
+@Suite(.timeLimit(.minutes(60))) struct ControlClientTests {
     /// In a process of its own, whose threads are counted. Requests that wait at the same time are on one.
     @Test func allRequestsShareOneThread() async {
         await #expect(processExitsWith: .success) {

@@ -7,7 +7,7 @@ import Testing
 @testable import HistoryDaemon
 
 /// What a client of the control socket can send, hold and repeat.
-@Suite(.timeLimit(.minutes(2))) struct ControlLimitTests {
+@Suite(.timeLimit(.minutes(60))) struct ControlLimitTests {
     private func head(_ target: String) -> HTTPServerRequestPart {
         .head(HTTPRequestHead(version: .http1_1, method: .GET, uri: target))
     }

@@ -26,7 +26,7 @@ private struct Sitter: Service {
     }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct RunningTests {
+@Suite(.timeLimit(.minutes(60))) struct RunningTests {
     private struct Broken: Error {}
 
     private static func group(_ services: any Service...) -> ServiceGroup {
@@ -120,7 +120,7 @@ private struct Sitter: Service {
     }
 
     /// Nobody is left to wait who has asked.
-    @Test(.timeLimit(.minutes(1))) func jobsInTheQueueAreDoneAlsoWhenTheirServiceIsCancelled() async throws {
+    @Test(.timeLimit(.minutes(60))) func jobsInTheQueueAreDoneAlsoWhenTheirServiceIsCancelled() async throws {
         let jobs = SerialJobs()
         let (first, done) = (OneShotEvent(), Locked(0))
         try await withThrowingTaskGroup(of: Void.self) { askers in

@@ -171,7 +171,7 @@ private let error = HistoryError(.storeBusy, "It is locked.")
 }
 
 /// Who waits for something in the status, and who is notified of it.
-@Suite(.timeLimit(.minutes(2))) struct LiveStatusTests {
+@Suite(.timeLimit(.minutes(60))) struct LiveStatusTests {
     private static let main = RuntimeStatus.ConsumerID(store: "a", consumer: "Main")
 
     private final class Lines: ServiceNotifying {

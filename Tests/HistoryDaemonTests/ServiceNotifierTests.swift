@@ -4,7 +4,7 @@ import Testing
 
 @testable import HistoryDaemon
 
-@Suite(.timeLimit(.minutes(2))) struct ServiceNotifierTests {
+@Suite(.timeLimit(.minutes(60))) struct ServiceNotifierTests {
     @Test(arguments: [
         (ServiceNotification.ready, "READY=1"),
         (.reloading, "RELOADING=1\nMONOTONIC_USEC=17"),

@@ -6,7 +6,7 @@ import Testing
 
 @testable import HistoryDaemon
 
-@Suite(.timeLimit(.minutes(1))) struct WatchdogServiceTests {
+@Suite(.timeLimit(.minutes(60))) struct WatchdogServiceTests {
     private enum Happening: Equatable, Sendable {
         case fed, slept(Duration), checkFailed, reported(String)
     }

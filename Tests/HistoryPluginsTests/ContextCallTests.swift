@@ -4,7 +4,7 @@ import Testing
 @testable import PersistentHistory
 
 /// What a plugin that keeps a context reads, and what its answers mean.
-@Suite(.timeLimit(.minutes(2))) struct ContextCallTests {
+@Suite(.timeLimit(.minutes(60))) struct ContextCallTests {
     private struct Nothing: ContextEndpoint {
         func call(_ call: ContextCall, of process: Int?) async throws(HookFailure) -> ContextAnswer {
             throw HookFailure(.died, "nothing")

@@ -5,7 +5,7 @@ import Testing
 @testable import HistoryPlugins
 
 /// How a plugin is told that its consumer has lost history.
-@Suite(.timeLimit(.minutes(2))) struct ExpiredCallTests {
+@Suite(.timeLimit(.minutes(60))) struct ExpiredCallTests {
     private static let call = ExpiredCall(
         header: Calls.header,
         expiry: Expiry(

@@ -6,7 +6,7 @@ import Testing
 @testable import PersistentHistory
 
 /// Calls that are sent by the thread that has them.
-@Suite(.timeLimit(.minutes(2))) struct FreeTurnTests {
+@Suite(.timeLimit(.minutes(60))) struct FreeTurnTests {
     private final class Pipe {
         let input: Descriptor
         let reading: Int32

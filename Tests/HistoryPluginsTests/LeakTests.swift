@@ -7,7 +7,7 @@ import Testing
 
 /// Whatever a plugin does: afterwards no descriptor is open and no child is left. In a process of
 /// its own, since other tests open and start things meanwhile.
-@Suite(.timeLimit(.minutes(2))) struct LeakTests {
+@Suite(.timeLimit(.minutes(60))) struct LeakTests {
     @Test func nothingIsLeftBehind() async {
         let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
             // What is opened once for the whole process.

@@ -7,7 +7,7 @@ import Testing
 
 /// Messages that are so long that the loop would stand still over them. That they are read and written elsewhere is
 /// asserted where it is done (`assertMayWait`).
-@Suite(.timeLimit(.minutes(2))) struct LongMessageTests {
+@Suite(.timeLimit(.minutes(60))) struct LongMessageTests {
     @Test("Answers of any length keep their order, and what comes behind a long one is read after it")
     func answers() async throws {
         let scripts = try Scripts()

@@ -7,7 +7,7 @@ import Testing
 @testable import PersistentHistory
 
 /// What the daemon itself lacks is not the plugin's failure.
-@Suite(.timeLimit(.minutes(2))) struct OwnLackTests {
+@Suite(.timeLimit(.minutes(60))) struct OwnLackTests {
     @Test("No more processes run at a time than there are descriptors for; the others wait, and all are called")
     func turns() async throws {
         let scripts = try Scripts()

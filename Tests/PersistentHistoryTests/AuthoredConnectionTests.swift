@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// A program's own GRDB connections, opened as an author.
-@Suite(.timeLimit(.minutes(15))) struct AuthoredConnectionTests {
+@Suite(.timeLimit(.minutes(60))) struct AuthoredConnectionTests {
     private func origins(_ store: TrackedStore) throws -> [String] {
         let reader = try HistoryReader(path: store.path)
         defer { try? reader.close() }

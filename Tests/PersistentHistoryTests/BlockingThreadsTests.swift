@@ -4,7 +4,7 @@ import Testing
 @testable import PersistentHistory
 
 /// Threads for what may block, and what notices that something blocks elsewhere.
-@Suite(.timeLimit(.minutes(3))) struct BlockingThreadsTests {
+@Suite(.timeLimit(.minutes(60))) struct BlockingThreadsTests {
     /// Blocks a thread until it is opened.
     private final class Gate: Sendable {
         private let ends: [Int32]

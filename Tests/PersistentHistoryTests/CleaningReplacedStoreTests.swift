@@ -6,7 +6,7 @@ import Testing
 @testable import PersistentHistory
 
 /// A store becomes another one between the plan of a cleanup and its steps: no consumer has received what is in it now.
-@Suite(.timeLimit(.minutes(15))) struct CleaningReplacedStoreTests {
+@Suite(.timeLimit(.minutes(60))) struct CleaningReplacedStoreTests {
     /// A plan that allows three transactions to go, in a folder with a copy of the store after two of them.
     private func planned() async throws -> (store: GatekeeperStore, backup: String, plan: CleaningPlan) {
         let store = try GatekeeperStore(pragmas: "PRAGMA journal_mode = DELETE")

@@ -6,7 +6,7 @@ import Testing
 @testable import PersistentHistory
 
 /// What a cleanup deletes, keeps, tells, and gives back.
-@Suite(.timeLimit(.minutes(15))) struct HistoryCleaningTests {
+@Suite(.timeLimit(.minutes(60))) struct HistoryCleaningTests {
     @Test("The report says what would go and who holds back what; nothing is deleted for it")
     func report() async throws {
         let store = try GatekeeperStore()

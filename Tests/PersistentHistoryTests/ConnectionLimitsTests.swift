@@ -6,7 +6,7 @@ import Testing
 @testable import PersistentHistory
 
 /// What an application's connection must allow to use a tracked store.
-@Suite(.timeLimit(.minutes(5))) struct ConnectionLimitsTests {
+@Suite(.timeLimit(.minutes(60))) struct ConnectionLimitsTests {
     private static let columns = (0..<20).map { "c\($0)" }.joined(separator: ", ")
     private static let tables = [
         "t (id INTEGER PRIMARY KEY, a, b)", "t (a, b)", "t (id INTEGER PRIMARY KEY, \(columns))",

@@ -6,7 +6,7 @@ import Testing
 @testable import PersistentHistory
 
 /// One author is served by one tracker or daemon at a time.
-@Suite(.timeLimit(.minutes(15))) struct ConsumerLeaseTests {
+@Suite(.timeLimit(.minutes(60))) struct ConsumerLeaseTests {
     @Test("A second tracker of the same author on the same state is refused, and says who has it")
     func secondTracker() async throws {
         let store = try TrackedStore()

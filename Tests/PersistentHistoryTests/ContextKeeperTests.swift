@@ -6,7 +6,7 @@ import Testing
 @testable import PersistentHistory
 
 /// What a consumer's contexts have taken in, where the store fails while they catch up.
-@Suite(.timeLimit(.minutes(5))) struct ContextKeeperTests {
+@Suite(.timeLimit(.minutes(60))) struct ContextKeeperTests {
     private actor Model: HistoryContext {
         nonisolated let name = "model"
         private var token: HistoryToken?

@@ -7,7 +7,7 @@ import Testing
 @testable import PersistentHistory
 
 /// Cursors that are saved late, as those who come after a kill find them.
-@Suite(.timeLimit(.minutes(15))) struct CursorTests {
+@Suite(.timeLimit(.minutes(60))) struct CursorTests {
     private static func place(_ number: Int64) -> Checkpoint {
         Checkpoint(position: number, movedAt: HistoryTimestamp(milliseconds: number))
     }

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Whatever the transactions, the hooks and their failures: what succeeds does so once, in order.
-@Suite(.timeLimit(.minutes(15))) struct DeliveryPropertyTests {
+@Suite(.timeLimit(.minutes(60))) struct DeliveryPropertyTests {
     @Test(arguments: (0..<12).map { _ in UInt64.random(in: 0...UInt64.max) })
     func eachCallSucceedsOnceAndInOrder(_ number: UInt64) async throws {
         var seed = Seed(number)

@@ -6,7 +6,7 @@ import Testing
 @testable import PersistentHistory
 
 /// Whoever loses history is told so, once, before anything else.
-@Suite(.timeLimit(.minutes(15))) struct ExpiryTests {
+@Suite(.timeLimit(.minutes(60))) struct ExpiryTests {
     /// A store in which "Main" has had the first of three transactions, and the second is deleted.
     private func expired() async throws -> GatekeeperStore {
         let store = try GatekeeperStore()

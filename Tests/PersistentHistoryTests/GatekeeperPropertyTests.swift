@@ -7,7 +7,7 @@ import Testing
 
 /// Random writers, consumers that come, lag, die and return, a cleaner, and a clock that is moved by
 /// hand and set by others. What the daemon did is compared with what a model says it may do.
-@Suite(.timeLimit(.minutes(10))) struct GatekeeperPropertyTests {
+@Suite(.timeLimit(.minutes(60))) struct GatekeeperPropertyTests {
     private static let mirroring = "NSCloudKitMirroringDelegate.import"
     private static let maximum: Int64 = 10_000
 

@@ -6,7 +6,7 @@ import Testing
 @testable import PersistentHistory
 
 /// Replicas of stores whose schemas say more than a schema may, and replicas that somebody else has written.
-@Suite(.timeLimit(.minutes(15))) struct HostileReplicaTests {
+@Suite(.timeLimit(.minutes(60))) struct HostileReplicaTests {
     /// Makes a store say something else in `sqlite_schema`.
     private static func rewrite(_ path: String, _ sql: String) throws {
         let queue = try DatabaseQueue(path: path)

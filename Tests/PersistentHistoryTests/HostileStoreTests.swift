@@ -7,7 +7,7 @@ import Testing
 
 /// What a store holds that its writer has put there in place of what tracking wrote: the store is refused, with
 /// an error that says what is wrong, and the process goes on.
-@Suite(.timeLimit(.minutes(15))) struct HostileStoreTests {
+@Suite(.timeLimit(.minutes(60))) struct HostileStoreTests {
     /// SQL that its writer runs, each with the word of the error that tells what is wrong.
     static let attacks: [(sql: String, says: String)] = [
         // The store's id, which becomes a file name.

@@ -6,7 +6,7 @@ import Testing
 @testable import PersistentHistory
 
 /// Sequences that are interrupted between two writes, and parts that meet.
-@Suite(.timeLimit(.minutes(5))) struct InterruptionTests {
+@Suite(.timeLimit(.minutes(60))) struct InterruptionTests {
     private static let many = """
         WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < 600)
         INSERT INTO t SELECT n, 0 FROM i

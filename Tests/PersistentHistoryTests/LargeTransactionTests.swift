@@ -6,7 +6,7 @@ import Testing
 @testable import PersistentHistory
 
 /// What is delivered of a large transaction in parts is what the whole has.
-@Suite(.timeLimit(.minutes(10))) struct LargeTransactionTests {
+@Suite(.timeLimit(.minutes(60))) struct LargeTransactionTests {
     // With the last of the fixed ones, merge hooks once had a call again that had grown.
     private static let seeds = [432_670] + [UInt64.random(in: 4...1_000_000)]
 

@@ -6,7 +6,7 @@ import Testing
 @testable import PersistentHistory
 
 /// A lock that another program holds: on a store in a rollback journal's mode, and on a state.
-@Suite(.timeLimit(.minutes(2))) struct LockedOutTests {
+@Suite(.timeLimit(.minutes(60))) struct LockedOutTests {
     @Test(
         "A commit ends the delay of a look that was locked out", arguments: ["DELETE", "TRUNCATE", "PERSIST"])
     func commitEndsDelay(_ journal: String) async throws {

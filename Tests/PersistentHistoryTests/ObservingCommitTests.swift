@@ -6,7 +6,7 @@ import Testing
 /// Every commit of another process is seen, without a further write that would wake us by chance.
 ///
 /// The writer waits for the reader's acknowledgement of each commit, so that one lost wake-up hangs for ever.
-@Suite(.enabled(if: hasPython, "needs \(pythonPath)"), .timeLimit(.minutes(3)))
+@Suite(.enabled(if: hasPython, "needs \(pythonPath)"), .timeLimit(.minutes(60)))
 struct ObservingCommitTests {
     struct Mode: Sendable, CustomTestStringConvertible {
         let journal: String

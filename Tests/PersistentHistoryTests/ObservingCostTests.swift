@@ -4,7 +4,7 @@ import Testing
 @testable import PersistentHistory
 
 /// What the observer does not do: wake for what is not its own, keep watches, fall silent.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(60)))
 struct ObservingCostTests {
     @Test func nothingHappensWhileNothingHappens() async throws {
         try await withFolder { folder in

@@ -4,7 +4,7 @@ import Testing
 @testable import PersistentHistory
 
 /// What stores that are watched together do to each other.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(60)))
 struct ObservingIsolationTests {
     /// A disk that may not answer.
     private final class Disk: Sendable {

@@ -5,7 +5,7 @@ import Testing
 @testable import PersistentHistory
 
 /// What the observer says when files, folders and links come, go and change places.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(60)))
 struct ObservingPathTests {
     // MARK: The file
 

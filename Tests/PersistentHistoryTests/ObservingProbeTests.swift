@@ -4,7 +4,7 @@ import PersistentHistory
 import Testing
 
 /// Whether a writer is active is told without disturbing anybody.
-@Suite(.enabled(if: hasPython, "needs \(pythonPath)"), .timeLimit(.minutes(3)))
+@Suite(.enabled(if: hasPython, "needs \(pythonPath)"), .timeLimit(.minutes(60)))
 struct ObservingProbeTests {
     static let journals = ["WAL", "DELETE", "TRUNCATE", "PERSIST", "MEMORY"]
 

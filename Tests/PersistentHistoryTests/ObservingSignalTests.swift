@@ -4,7 +4,7 @@ import Testing
 @testable import PersistentHistory
 
 /// How signals wait for their consumer, and how they are made without inotify.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(60)))
 struct ObservingSignalTests {
     @Test func signalsThatWaitAreUnited() async throws {
         let signals = StoreSignals()

@@ -4,7 +4,7 @@ import Testing
 @testable import PersistentHistory
 
 /// A few stores are opened at the same time, and what waits for a disk counts no longer.
-@Suite(.timeLimit(.minutes(3))) struct OpeningTurnTests {
+@Suite(.timeLimit(.minutes(60))) struct OpeningTurnTests {
     @Test func anOpeningThatTakesLongKeepsNoOtherWaiting() async throws {
         let turns = OpeningTurns()
         var ends: [Int32] = [-1, -1]

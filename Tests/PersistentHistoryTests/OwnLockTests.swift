@@ -5,7 +5,7 @@ import Testing
 @testable import PersistentHistory
 
 /// Closing a descriptor drops the locks of this process: those are found, whoever else has some of the same bytes.
-@Suite(.enabled(if: hasPython, "needs \(pythonPath)"), .timeLimit(.minutes(3)))
+@Suite(.enabled(if: hasPython, "needs \(pythonPath)"), .timeLimit(.minutes(60)))
 struct OwnLockTests {
     private func withStore(
         _ journal: String = "WAL", _ body: (String, Python) async throws -> Void

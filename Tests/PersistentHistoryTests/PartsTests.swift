@@ -3,7 +3,7 @@ import PersistentHistory
 import Testing
 
 /// The four parts, each used alone.
-@Suite(.timeLimit(.minutes(15))) struct PartsTests {
+@Suite(.timeLimit(.minutes(60))) struct PartsTests {
     @Test func observer() async throws {
         let store = try TrackedStore()
         let start = try store.write("INSERT INTO person (id) VALUES (1)")

@@ -4,7 +4,7 @@ import Testing
 @testable import PersistentHistory
 
 /// What takes long leaves the thread that runs all else.
-@Suite(.timeLimit(.minutes(3))) struct PoolTests {
+@Suite(.timeLimit(.minutes(60))) struct PoolTests {
     /// As the loop is: it runs all tasks that prefer nothing else on one thread.
     private final class OneThread: TaskExecutor {
         private let jobs = ThreadQueue<UnownedJob?>()

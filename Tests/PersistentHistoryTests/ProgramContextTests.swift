@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Contexts of the program's own: in memory, and in its own database.
-@Suite(.timeLimit(.minutes(15))) struct ProgramContextTests {
+@Suite(.timeLimit(.minutes(60))) struct ProgramContextTests {
     struct NotNow: Error {}
 
     /// What others wrote to `person`, in memory.

@@ -6,7 +6,7 @@ import Testing
 @testable import PersistentHistory
 
 /// A store over which another file is renamed while it is in use.
-@Suite(.timeLimit(.minutes(5))) struct RenamedStoreTests {
+@Suite(.timeLimit(.minutes(60))) struct RenamedStoreTests {
     @Test("A store that was renamed over while it was opened is opened again, also without a signal")
     func withoutSignal() async throws {
         let store = try GatekeeperStore()

@@ -6,7 +6,7 @@ import Testing
 @testable import PersistentHistory
 
 /// What a reader of a replica sees, and what a replica survives.
-@Suite(.timeLimit(.minutes(15))) struct ReplicaContextTests {
+@Suite(.timeLimit(.minutes(60))) struct ReplicaContextTests {
     /// Each transaction moves something from one account to another, so that all accounts are zero
     /// together; whoever sees half a transaction sees another sum.
     private static let move = """

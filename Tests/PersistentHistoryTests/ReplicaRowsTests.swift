@@ -7,7 +7,7 @@ import Testing
 
 /// Which way rows come to a replica does not matter: read with their batch and put in later, or brought
 /// when it is level; by runs of integers or by their keys' text.
-@Suite(.timeLimit(.minutes(15))) struct ReplicaRowsTests {
+@Suite(.timeLimit(.minutes(60))) struct ReplicaRowsTests {
     // MARK: Keys
 
     @Test("Runs are the changed integers, and tell what two have in common", arguments: seeds)

@@ -7,7 +7,7 @@ import Testing
 
 /// What a context has taken in is of the store as it is, also where the store was restored and gave the same numbers
 /// again: a context may be ahead of its consumer's checkpoint, which then shows nothing.
-@Suite(.timeLimit(.minutes(5))) struct RestoredContextTests {
+@Suite(.timeLimit(.minutes(60))) struct RestoredContextTests {
     /// Keeps the objects that it was given, as a program's own model does.
     private actor Model: HistoryContext {
         nonisolated let name = "model"

@@ -5,7 +5,7 @@ import Testing
 @testable import PersistentHistory
 
 /// A store that was read from its own dump has other rowids; one that was copied in any other way has the same.
-@Suite(.timeLimit(.minutes(5))) struct RowidSentinelTests {
+@Suite(.timeLimit(.minutes(60))) struct RowidSentinelTests {
     private static let schema = """
         CREATE TABLE plain (a);
         CREATE TABLE keyed (k TEXT PRIMARY KEY, a);

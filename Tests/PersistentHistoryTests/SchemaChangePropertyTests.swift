@@ -7,7 +7,7 @@ import Testing
 
 /// Whatever becomes of the tables and their triggers, in whatever order with migrations and the daemon's life: a
 /// consumer has had each change, or was told after it which entity to read again; and a replica equals its store.
-@Suite(.timeLimit(.minutes(15))) struct SchemaChangePropertyTests {
+@Suite(.timeLimit(.minutes(60))) struct SchemaChangePropertyTests {
     private struct Written {
         let table: String
         let id: Int

@@ -6,7 +6,7 @@ import Testing
 @testable import PersistentHistory
 
 /// Solo transactions on real files, beside connections of SQLite's own VFS.
-@Suite(.timeLimit(.minutes(5))) struct SoloTests {
+@Suite(.timeLimit(.minutes(60))) struct SoloTests {
     private final class Store {
         let folder: TemporaryFolder
         let path: String

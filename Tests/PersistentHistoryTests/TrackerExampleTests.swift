@@ -4,7 +4,7 @@ import PersistentHistory
 import Testing
 
 /// What hooks are for: the well-known patterns, as a program would write them.
-@Suite(.timeLimit(.minutes(15))) struct TrackerExampleTests {
+@Suite(.timeLimit(.minutes(60))) struct TrackerExampleTests {
     // MARK: Observers
 
     @Test func auditTrail() async throws {

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Feeds inside a program, without a daemon.
-@Suite(.timeLimit(.minutes(15))) struct TrackerFeedTests {
+@Suite(.timeLimit(.minutes(60))) struct TrackerFeedTests {
     struct Enough: Error {}
 
     private func tracker(_ store: TrackedStore) -> PersistentHistoryTracker {

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Lost history is never silent: closures are told, the log says it, and the tracker's state has it.
-@Suite(.timeLimit(.minutes(15))) struct TrackerLossTests {
+@Suite(.timeLimit(.minutes(60))) struct TrackerLossTests {
     /// A store whose history was deleted under a tracker that has had its first transaction.
     private func lossy(_ tracker: PersistentHistoryTracker, _ store: TrackedStore) async throws
         -> (lost: HistoryToken, after: HistoryToken)

@@ -5,7 +5,7 @@ import Testing
 @testable import PersistentHistory
 
 /// What a tracker says of its errors, and of what it cannot do.
-@Suite(.timeLimit(.minutes(5))) struct TrackerPromisesTests {
+@Suite(.timeLimit(.minutes(60))) struct TrackerPromisesTests {
     @Test("A state folder that is not there is an error at once, and not waited for", arguments: [true, false])
     func stateFolder(isFile: Bool) async throws {
         let store = try TrackedStore()

@@ -3,7 +3,7 @@ import PersistentHistory
 import Testing
 
 /// What GettingStartedSwift.md shows of the library compiles, runs, and is what stands here.
-@Suite(.timeLimit(.minutes(15))) struct TrackerReadmeTests {
+@Suite(.timeLimit(.minutes(60))) struct TrackerReadmeTests {
     @Test func thePagesExampleIsThis() throws {
         let source = try String(contentsOfFile: #filePath, encoding: .utf8)
         let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appending(

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Registration, order and life of the tracker.
-@Suite(.timeLimit(.minutes(15))) struct TrackerTests {
+@Suite(.timeLimit(.minutes(60))) struct TrackerTests {
     @Test func oneCallForEachTransactionEntityAndOperationInTheOrderOfRegistration() async throws {
         let store = try TrackedStore()
         let tracker = store.tracker()

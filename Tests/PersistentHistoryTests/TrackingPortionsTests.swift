@@ -6,7 +6,7 @@ import Testing
 @testable import PersistentHistory
 
 /// A store with many tables is tracked in steps, between which others write.
-@Suite(.timeLimit(.minutes(5))) struct TrackingPortionsTests {
+@Suite(.timeLimit(.minutes(60))) struct TrackingPortionsTests {
     private let folder: TemporaryFolder
     private var path: String { folder.file("store.sqlite") }
     private static let tables = 80

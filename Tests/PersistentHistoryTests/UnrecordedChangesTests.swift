@@ -7,7 +7,7 @@ import Testing
 
 /// Whoever may have missed changes because triggers were missing is told so, once, in order; whoever cannot have
 /// missed any is not.
-@Suite(.timeLimit(.minutes(15))) struct UnrecordedChangesTests {
+@Suite(.timeLimit(.minutes(60))) struct UnrecordedChangesTests {
     /// What others do to a store in which `t` and `u` are tracked, and the entities that then may have changed.
     private struct Change: CustomTestStringConvertible {
         let name: String

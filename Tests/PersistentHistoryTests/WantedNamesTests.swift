@@ -6,7 +6,7 @@ import Testing
 
 /// What was asked for stays wanted until `untrack`, whatever others do to the tables and however often the schema is
 /// looked at meanwhile.
-@Suite(.timeLimit(.minutes(15))) struct WantedNamesTests {
+@Suite(.timeLimit(.minutes(60))) struct WantedNamesTests {
     private static let table = "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b)"
 
     /// The ways in which tools rebuild a table, statement by statement.

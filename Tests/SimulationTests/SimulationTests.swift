@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Some seeds of the simulation, in processes of its own: it stands in for libc there. `make simulate` runs any number.
-@Suite(.timeLimit(.minutes(5))) struct SimulationTests {
+@Suite(.timeLimit(.minutes(60))) struct SimulationTests {
     private func simulate(_ arguments: String...) async throws -> Command.Outcome {
         try await Command(BuiltProducts.path("historyd-simulation"), arguments, limit: .seconds(240)).run()
     }

@@ -17,7 +17,7 @@ public struct Command: Sendable {
 
     public init(
         _ program: String, _ arguments: [String] = [], input: String = "", environment: [String: String?] = [:],
-        limit: Duration = .seconds(120)
+        limit: Duration = .seconds(600)
     ) {
         self.program = program
         self.arguments = arguments

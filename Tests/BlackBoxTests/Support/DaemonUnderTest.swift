@@ -22,7 +22,7 @@ struct DaemonUnderTest: Sendable {
 
     /// Waits for a line with a text in it, and gives it.
     @discardableResult
-    func logged(_ text: String, times: Int = 1, within limit: Duration = .seconds(60)) async throws -> String {
+    func logged(_ text: String, times: Int = 1, within limit: Duration = .seconds(240)) async throws -> String {
         try await eventually(
             "\"\(text)\" in the log", within: limit, state: { "\n" + log.joined(separator: "\n") }
         ) {
@@ -58,7 +58,7 @@ struct DaemonUnderTest: Sendable {
     }
 
     /// Stops it, as a service manager does; it must end well.
-    func stop(within limit: Duration = .seconds(30), sourceLocation: SourceLocation = #_sourceLocation)
+    func stop(within limit: Duration = .seconds(120), sourceLocation: SourceLocation = #_sourceLocation)
         async throws
     {
         program.signal(SIGTERM)

@@ -52,7 +52,7 @@ final class RunningProgram: Sendable {
         _ = try await end()
     }
 
-    func end(within limit: Duration = .seconds(60)) async throws -> Ending {
+    func end(within limit: Duration = .seconds(240)) async throws -> Ending {
         guard let ending = await child.end(within: limit) else {
             throw WaitedTooLong(description: "Waited \(limit) for the end of \(arguments). \(errors)")
         }
@@ -79,7 +79,7 @@ final class RunningProgram: Sendable {
 
     /// Waits until it ends, which must be with status 0, and gives its output.
     @discardableResult
-    func succeed(within limit: Duration = .seconds(120)) async throws -> String {
+    func succeed(within limit: Duration = .seconds(600)) async throws -> String {
         let ending = try await end(within: limit)
         guard ending == .exited(0) else {
             throw Failure(description: "\(arguments) ended: \(ending)\n\(output)\n\(errors)")

@@ -13,7 +13,7 @@ struct WaitedTooLong: Error, CustomStringConvertible {
 ///   - state: What there is instead, for the failure.
 /// - Throws: `WaitedTooLong`, or what `look` throws.
 func eventually<Value>(
-    _ what: String, within limit: Duration = .seconds(40), state: () -> String = { "" },
+    _ what: String, within limit: Duration = .seconds(150), state: () -> String = { "" },
     _ look: () async throws -> Value?
 ) async throws -> Value {
     let clock = ContinuousClock()
@@ -33,7 +33,7 @@ func eventually<Value>(
 
 /// Waits until something holds.
 func eventually(
-    _ what: String, within limit: Duration = .seconds(40), state: () -> String = { "" },
+    _ what: String, within limit: Duration = .seconds(150), state: () -> String = { "" },
     holds look: () async throws -> Bool
 ) async throws {
     try await eventually(what, within: limit, state: state) { try await look() ? () : nil }
