@@ -78,6 +78,7 @@ typedef struct Connection {
      * that came later. */
     Written written[MAX_SCHEMAS];
     int writtenCount;
+    int wasInMemory; /* whether main had no file then */
     int isAlone; /* undeclared: whether that was a statement by itself, and the newest changes were not asked for */
     Seen seen[MAX_STORES];
     unsigned seenCount;
@@ -112,9 +113,17 @@ static unsigned dataVersion(Connection *c, const char *schema) {
     return version;
 }
 
+/* Whether main is no file: then sqlite3_deserialize() may put another database in its place at any time, whose data
+ * version begins again. A file's name is absolute. */
+static int isInMemory(Connection *c) {
+    const char *name = sqlite3_db_filename(c->db, "main");
+    return name == NULL || name[0] != '/';
+}
+
 /* Whether no transaction has ended since the last key was made: what was written then still is. A rollback of all
  * of it may go unnoticed. */
 static int isUncommitted(Connection *c) {
+    if (isInMemory(c) != c->wasInMemory) return 0;
     for (int i = 0; i < c->writtenCount; i++) {
         const Written *w = &c->written[i];
         if (dataVersion(c, w->name) != w->version || sqlite3_txn_state(c->db, w->name) != SQLITE_TXN_WRITE)
@@ -188,17 +197,20 @@ static void rememberSchema(Connection *c, const char *schema) {
     c->writtenCount++;
 }
 
-/* The data version of an attached store begins again when it is attached again, and two transactions could not be told
- * apart. The temporary schema is never detached: it takes part in a transaction that writes to attached stores alone.
- * Most that writes to it expires the statements that run; this does not, and there is nothing to vacuum. */
+/* The data version of an attached store begins again when it is attached again, and that of one in memory when another
+ * takes its place: two transactions could not be told apart. The temporary schema always stays: it takes part in a
+ * transaction that writes to no file as main. Most that writes to it expires the statements that run; this does not, and
+ * there is nothing to vacuum. */
 static void joinTemporarySchema(Connection *c) {
-    if (sqlite3_txn_state(c->db, "main") != SQLITE_TXN_WRITE && sqlite3_txn_state(c->db, "temp") != SQLITE_TXN_WRITE)
+    int isToldByMain = !isInMemory(c) && sqlite3_txn_state(c->db, "main") == SQLITE_TXN_WRITE;
+    if (!isToldByMain && sqlite3_txn_state(c->db, "temp") != SQLITE_TXN_WRITE)
         sqlite3_exec(c->db, "PRAGMA temp.incremental_vacuum(1)", NULL, NULL, NULL);
 }
 
 static void rememberSchemas(Connection *c) {
     const char *schema;
     Schemas schemas = {0};
+    c->wasInMemory = isInMemory(c);
     while ((schema = nextSchema(c, &schemas)) != NULL) rememberSchema(c, schema);
 }
 

@@ -101,6 +101,22 @@ struct CtlAttachedTests {
         #expect(histories[1] == (1...3).map { "A: insert t id=\($0)" })
     }
 
+    /// Another database may take the place of main, whose pages are counted from the start.
+    @Test func eachTransactionIsOneAlsoWhereADatabaseIsReadFromMemory() async throws {
+        let (output, histories) = try await stores(
+            after: """
+                c = loaded("A")
+                # A database in memory has no log.
+                run(c, "PRAGMA journal_mode = DELETE")
+                for i in range(5):
+                    run(c, "BEGIN", *[INSERT % "main"] * 2, "COMMIT")
+                    c.deserialize(c.serialize())
+                print(c.execute("SELECT count(DISTINCT origin), count(*) FROM historyd_change").fetchone(), number(c))
+                """)
+        #expect(output == "(5, 10) a10\n")
+        #expect(histories[0] == ["A: insert t id=1; insert t id=2"])
+    }
+
     /// What a rolled back transaction wrote to another store says nothing of the ones after it.
     @Test func transactionsAfterARollbackStaySeveral() async throws {
         let (_, histories) = try await stores(
