@@ -51,6 +51,7 @@ package struct StoreRunner: Sendable {
         var trouble = Trouble()
         while !stop.isSignaled, !Task.isCancelled {
             var wasOpen = false
+            let files = RestingFiles(quiet: store.path)
             do {
                 do {
                     let descriptors = try DescriptorBudget.shared.take(store.descriptors, for: store.path)
@@ -79,7 +80,7 @@ package struct StoreRunner: Sendable {
                 throw error
             } catch let error as HistoryError {
                 control.openingFailed()
-                if let error = movingAsideDamage(error), trouble.isNews(error) {
+                if let error = movingAsideDamage(error), trouble.isNews(error, wasOpen: wasOpen) {
                     reporter.report(.storeLost(error))
                 }
                 isUp()
@@ -91,13 +92,21 @@ package struct StoreRunner: Sendable {
                 }
                 // What failed while it was open may have passed by now, also damage: if a new connection finds it again, it is
                 // one. An older SQLite than the writer's does not.
-                if error.waitsForChange,
-                    !wasOpen || trouble.isLastingDamage || error.code == .storeTooNew
-                {
+                if trouble.isLastingDamage {
+                    await waitForChange(of: files, signals)
+                } else if error.waitsForChange, !wasOpen || error.code == .storeTooNew {
                     // Stopped, where it throws.
                     _ = try? await stop.cancelling { try await signals.next() }
                 }
             }
+        }
+    }
+
+    /// Waits until the store's files are not what they were. To open and close a store signals as well, and a damaged one
+    /// that opens would be opened, and lost, for ever.
+    private func waitForChange(of files: RestingFiles?, _ signals: StoreSignals) async {
+        while let files, files == RestingFiles(of: store.path), !stop.isSignaled, !signals.ended.isSignaled {
+            _ = try? await stop.cancelling { try await signals.next() }
         }
     }
 
@@ -186,12 +195,12 @@ private struct Trouble {
     /// Whether a connection that was opened since has found damage as well.
     var isLastingDamage: Bool { damages > 1 }
 
-    /// Whether to report an error: the same one is reported once, and a lock, which is held now
-    /// and then, when it lasts.
-    mutating func isNews(_ error: HistoryError) -> Bool {
+    /// Whether to report an error: the same one is reported once, unless it was said in between that the store is open. A
+    /// lock, which is held now and then, is reported when it lasts.
+    mutating func isNews(_ error: HistoryError, wasOpen: Bool) -> Bool {
         if error.code == .storeBusy, failures < 5 { return false }
         defer { said = error.message }
-        return said != error.message
+        return wasOpen || said != error.message
     }
 
     /// How long to wait at least: opening and closing a store makes an event as well.

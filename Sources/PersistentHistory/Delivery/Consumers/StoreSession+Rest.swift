@@ -47,6 +47,12 @@ struct RestingFiles: Equatable {
     /// Nil where it is empty, or is not there.
     private let log: FileVersion?
 
+    /// Nil where there is no store, or what is written now might not show.
+    init?(quiet path: String) {
+        self.init(of: path)
+        guard areQuiet else { return nil }
+    }
+
     /// Nil where there is no store.
     init?(of path: String) {
         guard let store = FileVersion(of: path) else { return nil }
@@ -58,7 +64,7 @@ struct RestingFiles: Equatable {
     private static let tick = 0.05
 
     /// Whether whatever is written from now on has another time.
-    var areQuiet: Bool {
+    private var areQuiet: Bool {
         let time = Double(HistoryTimestamp.now.milliseconds) / 1000
         let modifiedAt = max(store.modifiedAt, log?.modifiedAt ?? 0)
         // A clock that was set back is no reason to look for ever.
@@ -83,7 +89,7 @@ extension StoreRunner {
         }
         await needed.sleep(for: Self.pause)
         guard !needed.isSignaled, !stop.isSignaled, !signals.ended.isSignaled,
-            let files = RestingFiles(of: store.path), files.areQuiet
+            let files = RestingFiles(quiet: store.path)
         else { return }
         guard (try? await isLevel(with: positions.newest, on: thread)) ?? false else { return }
         FreedMemory.giveBack()
