@@ -81,6 +81,35 @@ import Testing
                 ]))
     }
 
+    @Test(
+        "Several preserved values need twice their size, a single one its own", arguments: [["a"], ["a", "b"]])
+    func length(preserved: [String]) throws {
+        let folder = try TemporaryFolder()
+        let path = folder.file("s.sqlite")
+        let size = 100_000
+        let store = try DatabaseQueue(path: path)
+        try store.write { try $0.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b)") }
+        try Tracking.track(path, ["t": preserved])
+        let isDoubled = preserved.count > 1
+        #expect(try ConnectionLimits(neededBy: path).note?.contains("SQLITE_LIMIT_LENGTH") == isDoubled)
+        for (a, b) in [("printf('%.*c', \(size), 'x')", "zeroblob(\(size))"), ("zeroblob(\(size))", "'x'")] {
+            try store.write { try $0.execute(sql: "INSERT INTO t (a, b) VALUES (\(a), \(b))") }
+        }
+        func delete(_ id: Int, length: Int) throws {
+            try store.inDatabase { db in
+                sqlite3_limit(db.sqliteConnection, SQLITE_LIMIT_LENGTH, Int32(length))
+                try db.execute(sql: "DELETE FROM t WHERE id = ?", arguments: [id])
+            }
+        }
+        if isDoubled {
+            #expect(throws: DatabaseError.self) { try delete(1, length: 4 * size - 100) }
+            #expect(throws: DatabaseError.self) { try delete(2, length: 2 * size - 100) }
+        }
+        // The row itself must fit as well.
+        try delete(1, length: (isDoubled ? 4 : 2) * size + 100)
+        try delete(2, length: (isDoubled ? 2 : 1) * size + 100)
+    }
+
     @Test("A table that this SQLite cannot compute is left out by the daemon, and named otherwise")
     func expressionOfANewerSQLite() throws {
         let folder = try TemporaryFolder()

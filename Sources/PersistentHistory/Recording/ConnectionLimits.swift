@@ -11,26 +11,29 @@ package struct ConnectionLimits: Sendable, Equatable {
     package let expressionDepth: Int32
     /// SQLITE_LIMIT_COMPOUND_SELECT.
     package let compoundTerms: Int32
+    /// Whether tombstones are lists, which take two characters for each byte of a preserved value (`ValueList`).
+    package let doublesPreserved: Bool
 
     /// What SQLite recommends for statements from untrusted sources (https://www.sqlite.org/security.html).
     package static let recommended = ConnectionLimits(expressionDepth: 10, compoundTerms: 3)
 
     private init(expressionDepth: Int32, compoundTerms: Int32) {
-        (self.expressionDepth, self.compoundTerms) = (expressionDepth, compoundTerms)
+        (self.expressionDepth, self.compoundTerms, doublesPreserved) = (expressionDepth, compoundTerms, false)
     }
 
     /// What a store needs of its tracked tables' writers; at least what SQLite recommends.
     ///
     /// - Throws: `HistoryError`.
     package init(neededBy path: String) throws {
-        let statements = try StoreConnection.withConnection(to: path, .read) { queue in
+        let (statements, doublesPreserved) = try StoreConnection.withConnection(to: path, .read) { queue in
             try queue.read { db in
                 let schema = try StoreSchema(db)
-                return try EntityCatalog(db).tracked.keys.sorted().flatMap { name in
-                    try TableSchema(name.text, in: schema).writes
-                }
+                let tracked = try EntityCatalog(db).tracked
+                let writes = try tracked.keys.sorted().flatMap { try TableSchema($0.text, in: schema).writes }
+                return (writes, tracked.values.contains { $0.preserved.count > 1 })
             }
         }
+        self.doublesPreserved = doublesPreserved
         func least(_ limit: Int32, from recommended: Int32) throws -> Int32 {
             var (least, most) = (recommended, recommended)
             while try !Self.allows(statements, limit, most, path), most < 1 << 20 {
@@ -53,8 +56,12 @@ package struct ConnectionLimits: Sendable, Equatable {
     /// What to know of it; nil where what SQLite recommends is enough.
     package var note: String? {
         guard self != Self.recommended else { return nil }
+        let length =
+            doublesPreserved
+            ? " SQLITE_LIMIT_LENGTH must be twice the size of a row's preserved values together, for it to be deleted."
+            : ""
         return
-            "A connection that lowers SQLite's limits needs SQLITE_LIMIT_EXPR_DEPTH \(expressionDepth) and SQLITE_LIMIT_COMPOUND_SELECT \(compoundTerms) to use the store."
+            "A connection that lowers SQLite's limits needs SQLITE_LIMIT_EXPR_DEPTH \(expressionDepth) and SQLITE_LIMIT_COMPOUND_SELECT \(compoundTerms) to use the store.\(length)"
     }
 
     /// Whether a connection with a limit can prepare statements.
