@@ -149,6 +149,32 @@ struct StoreIdentityTests {
         }
     }
 
+    /// A pass that gathers commits ends where the history ended as it began: before the consumer, in a restored store.
+    @Test("A consumer with a batch window and no context starts over, too", arguments: Restoration.allCases)
+    func restoredWithinAWindow(_ restoration: Restoration) async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(authors: #"[{"name": "MainApp", "batchWindow": "50ms"}]"#))
+            var daemon = try await bench.startDaemon()
+            try await bench.sql("VACUUM INTO '\(bench.path("backup.sqlite"))'")
+            for id in 1...3 { try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget") }
+            try await bench.calls(3, of: daemon)
+            try await bench.waitForCursor(at: 3, daemon)
+            if restoration == .whileStopped { try await daemon.stop() }
+            if restoration == .inPlace {
+                try await bench.sql(".restore \(bench.path("backup.sqlite"))")
+            } else {
+                bench.replace(bench.store, by: bench.path("backup.sqlite"))
+            }
+            if restoration == .whileStopped { daemon = try await bench.startDaemon() }
+            try await daemon.logged("event=tokenExpired")
+            try await bench.write("INSERT INTO person (id) VALUES (4)", as: "Widget")
+            try await eventually("the call", state: { daemon.log.joined(separator: "\n") }) {
+                try bench.calls().last?.summary == "audit/all MainApp 1 Widget person insert p4"
+            }
+            try await daemon.stop()
+        }
+    }
+
     @Test("Restored from before it was tracked, it is a store of its own")
     func restoredFromBefore() async throws {
         try await withWorkbench { bench in

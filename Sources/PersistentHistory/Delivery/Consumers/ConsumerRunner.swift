@@ -164,9 +164,10 @@ final class ConsumerRunner {
         phase = .working
         let cursor = machine.cursor
         do {
+            // In this order: what a restored store grows to in between has a fingerprint. Not only where it is fetched: a
+            // pass that ends where the history ends would fetch nothing.
+            try store.source.bounds().check(after: cursor)
             if try store.source.isReplaced(fingerprint, at: cursor) { throw store.source.ahead(cursor) }
-            // Contexts that are filled here would be filled again when their consumer starts over.
-            if consumer.hasContexts { try store.source.bounds().check(after: cursor) }
         } catch {
             return fail(error) { $0.prepare() }
         }

@@ -154,9 +154,11 @@ actor ContextKeeper {
         if positions[name] != nil, context.isOpen { return .opened }
         let known = try context.stateKey.map { try state.replicas.known(name, of: author, at: $0) }
         let token = try await asking(context) { try await context.open(isKnown: known?.isHere ?? false) }
+        // Before fingerprints are compared: what a restored store grows to in between has one.
+        let bounds = try source.bounds()
         // It may be ahead of its consumer, whose checkpoint then does not show that the store was restored.
         if let token, try isReplaced(context, known, at: token) { misled.insert(name) }
-        let loss = try token.flatMap { try expiry(of: $0, context) }
+        let loss = token.flatMap { expiry(of: $0, context, bounds) }
         let isFilled = token == nil || loss != nil || known?.needsFilling ?? false || ordered.contains(name)
         let start: Int64
         if isFilled {
@@ -185,8 +187,8 @@ actor ContextKeeper {
     }
 
     /// Why a context that is at a token must be filled again; nil if it need not.
-    private func expiry(of token: HistoryToken, _ context: any MergeContext) throws -> Expiry? {
-        let bounds = try source.bounds()
+    private func expiry(of token: HistoryToken, _ context: any MergeContext, _ bounds: HistoryBounds) -> Expiry?
+    {
         let isMisled = misled.contains(context.name)
         guard let loss = isMisled ? .otherStore : bounds.loss(at: token) else { return nil }
         return Expiry(reason: loss == .expired ? .expired : .restored, lost: token, after: bounds.newest)
@@ -197,7 +199,7 @@ actor ContextKeeper {
         shown[name] = nil
         let filled = try await asking(context) { try await context.refill(expiry) }
         misled.remove(name)
-        guard let token = filled, try self.expiry(of: token, context) == nil else {
+        guard let token = filled, self.expiry(of: token, context, try source.bounds()) == nil else {
             throw failure(of: context, "it has no checkpoint in this store after it was filled")
         }
         reporter.report(.replicaFilled(consumer: author, context: name, at: token))
