@@ -10,7 +10,7 @@ enum Alteration: Hashable {
     /// Dropped, and created as it was at first.
     case makeAnew(table: String, create: String)
     /// Runs before the triggers that record, until tracking is brought up to date, and may skip them.
-    case createTrigger(name: String, table: String, event: String, action: String)
+    case createTrigger(name: String, table: String, time: String, event: String, body: String)
 
     var statements: [String] {
         switch self {
@@ -24,9 +24,9 @@ enum Alteration: Hashable {
             ["ALTER TABLE \(SQL.quoted(from)) RENAME TO \(SQL.quoted(to))"]
         case .dropTable(let table): ["DROP TABLE \(SQL.quoted(table))"]
         case .makeAnew(let table, let create): ["DROP TABLE \(SQL.quoted(table))", create]
-        case .createTrigger(let name, let table, let event, let action):
+        case .createTrigger(let name, let table, let time, let event, let body):
             [
-                "CREATE TRIGGER \(SQL.quoted(name)) AFTER \(event) ON \(SQL.quoted(table)) BEGIN SELECT RAISE(\(action)); END"
+                "CREATE TRIGGER \(SQL.quoted(name)) \(time) \(event) ON \(SQL.quoted(table)) BEGIN \(body); END"
             ]
         }
     }
@@ -115,10 +115,16 @@ struct AlterationGenerator {
             origins[table.name] = nil
             return .dropTable(table.name)
         case 11, 12:
+            // What keeps the row may also be a conflict that it meets.
+            let time = dice.one(of: ["AFTER", "AFTER", "AFTER", "BEFORE"])
+            let raise = dice.one(of: ["IGNORE", "IGNORE", "FAIL, 'no'", "ABORT, 'no'", "ROLLBACK, 'no'"])
+            let later = Array(tables.dropFirst(index + 1))
+            let target = later.isEmpty ? nil : dice.one(of: later)
             return .createTrigger(
-                name: "newer \(number)", table: table.name,
+                name: "newer \(number)", table: table.name, time: time,
                 event: dice.one(of: ["INSERT", "UPDATE", "DELETE"]),
-                action: dice.one(of: ["IGNORE", "IGNORE", "FAIL, 'no'", "ABORT, 'no'", "ROLLBACK, 'no'"]))
+                body: time == "AFTER" && dice.once(in: 3)
+                    ? target.map { insertion($0) } ?? "SELECT RAISE(\(raise))" : "SELECT RAISE(\(raise))")
         default:
             guard let origin = origins[table.name] else {
                 return .addColumn(table: table.name, column: "never \(number)", definition: "")
@@ -126,6 +132,12 @@ struct AlterationGenerator {
             tables[index] = origin.model
             return .makeAnew(table: table.name, create: origin.create)
         }
+    }
+
+    private mutating func insertion(_ table: TableModel) -> String {
+        let values = table.writable.map { Values.literal($0, &dice) }.joined(separator: ", ")
+        let columns = table.writable.map(\.quoted).joined(separator: ", ")
+        return "INSERT OR FAIL INTO \(table.quoted) (\(columns)) VALUES (\(values))"
     }
 
     /// Also one that takes a name of the rowid from it; where `_rowid_` is taken, triggers know it by the others.

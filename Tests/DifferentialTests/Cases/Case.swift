@@ -10,6 +10,8 @@ struct Case {
         var autoVacuum = false
         /// Whether writers set limits of their own.
         var hasLimits = false
+        /// Whether the writer that is not declared does not even have the extension before it loads it.
+        var loadsLate = false
         /// Every how many columns one is preserved; 0 for none.
         var preservesEvery = 0
     }
@@ -27,10 +29,23 @@ struct Case {
     enum Step: Hashable {
         case sql(Writer, SQL)
         case declare(Writer, author: String?, context: String?)
+        /// A writer that has no extension yet loads it, also within a transaction.
+        case load(Writer)
+        /// A trigger of one connection alone, which runs before all of the schema.
+        case temporary(Writer, TemporaryTrigger)
         /// Done while no transaction is open.
         case alter(Alteration)
         /// Tracking is brought up to date, as the daemon does it.
         case refresh
+    }
+
+    struct TemporaryTrigger: Hashable {
+        let sql: SQL
+        let table: String
+        /// Whether it keeps a row and skips the triggers that record it.
+        let skips: Bool
+        /// Whether it does so where what it writes meets a conflict, and the statement says OR FAIL.
+        let mayFail: Bool
     }
 
     let seed: UInt64
@@ -43,6 +58,17 @@ struct Case {
 
     var isAltered: Bool {
         steps.contains { if case .alter = $0 { true } else { false } }
+    }
+
+    /// Whether the application has triggers at any time.
+    var hasTriggers: Bool {
+        (schema + later).contains { $0.head.hasPrefix("CREATE TRIGGER") }
+            || steps.contains {
+                switch $0 {
+                case .temporary, .alter(.createTrigger): true
+                default: false
+                }
+            }
     }
 
     /// The script that a person can read, and follow with the shell.
@@ -64,12 +90,15 @@ struct Case {
         if settings.hasLimits {
             lines.append(".limit compound_select 3 -- on each connection; expr_depth 100, function_arg 8")
         }
+        if settings.loadsLate { lines.append("-- plain has not loaded the extension") }
         if !settings.trustsSchema { lines.append("PRAGMA trusted_schema = OFF; -- on each connection") }
         for step in steps {
             switch step {
             case .sql(let writer, let sql): lines.append("/* \(writer) */ \(sql.text);")
             case .declare(let writer, let author, let context):
                 lines.append("/* \(writer) */ SELECT history_author(\(literal(author)), \(literal(context)));")
+            case .load(let writer): lines.append("/* \(writer) */ .load libhistory")
+            case .temporary(let writer, let trigger): lines.append("/* \(writer) */ \(trigger.sql.text);")
             case .alter(let alteration):
                 if let table = alteration.tableInTheWay {
                     lines.append("-- drop the triggers of \(SQL.quoted(table)) that are not the application's")

@@ -14,7 +14,7 @@ struct CaseGenerator {
         let settings = Case.Settings(
             isWAL: dice.once(in: 2), isUTF16: dice.once(in: 12), recursiveTriggers: dice.once(in: 4),
             foreignKeys: dice.once(in: 2), trustsSchema: !dice.once(in: 4), autoVacuum: dice.once(in: 8),
-            hasLimits: seed % 5 == 3, preservesEvery: dice.number(0...3))
+            hasLimits: seed % 5 == 3, loadsLate: seed % 6 == 5, preservesEvery: dice.number(0...3))
         var generator = SchemaGenerator(dice)
         let tables = generator.schema()
         var objects = SchemaObjects(
@@ -36,7 +36,27 @@ struct CaseGenerator {
             }
             if isAltered, alterations.dice.once(in: 10) { steps.append(.refresh) }
         }
+        // Their tables keep their names.
+        if !isAltered, objects.dice.once(in: 3) {
+            for number in 0...objects.dice.number(0...1) {
+                let writer = objects.dice.one(of: Case.Writer.allCases)
+                let trigger = objects.temporaryTrigger(number, foreignKeys: settings.foreignKeys)
+                steps.insert(.temporary(writer, trigger), at: objects.dice.number(0...steps.count / 2))
+            }
+        }
+        if settings.loadsLate {
+            let place = objects.dice.number(0...steps.count)
+            steps.insert(
+                contentsOf: [.load(.plain), .declare(.plain, author: "Late", context: nil)], at: place)
+        }
         return Case(seed: seed, settings: settings, schema: schema, later: later, steps: steps)
+    }
+
+    private func declaration(of writer: Case.Writer, _ statements: inout StatementGenerator) -> Case.Step {
+        let author = statements.dice.one(of: [
+            nil, "Other", "Für \"Alle\"", "Other", "Caf\u{e9}", "Cafe\u{301}",
+        ])
+        return .declare(writer, author: author, context: statements.dice.one(of: [nil, "sync"]))
     }
 
     /// What one writer does before it is another's turn.
@@ -57,6 +77,7 @@ struct CaseGenerator {
                             "ROLLBACK TO \"t u\"", "RELEASE \"t u\"",
                         ]))
                 ]
+            case 5 where statements.dice.once(in: 3): return [declaration(of: writer, &statements)]
             default: return [.sql(writer, statements.statement())]
             }
         }
@@ -71,15 +92,17 @@ struct CaseGenerator {
             ]
         case 1 where statements.dice.once(in: 3): return [sql(writer == .attaching ? "VACUUM store" : "VACUUM")]
         case 2:
-            let author = statements.dice.one(of: [
-                nil, "Other", "Für \"Alle\"", "Other", "Caf\u{e9}", "Cafe\u{301}",
-            ])
-            return [.declare(writer, author: author, context: statements.dice.one(of: [nil, "sync"]))]
+            return [declaration(of: writer, &statements)]
         case 3 where writer == .attaching: return [sql("INSERT INTO own VALUES (1)")]
         case 4...9:
             // A whole transaction, since those that are open keep others out.
-            let body = (0...statements.dice.number(0...3)).map { _ in
+            var body = (0...statements.dice.number(0...3)).map { _ in
                 Case.Step.sql(writer, statements.statement())
+            }
+            // Refused where something was recorded by then.
+            if statements.dice.once(in: 10) {
+                let place = statements.dice.number(0...body.count)
+                body.insert(declaration(of: writer, &statements), at: place)
             }
             return [sql("BEGIN")] + body + [sql("COMMIT")]
         default: return [.sql(writer, statements.statement())]

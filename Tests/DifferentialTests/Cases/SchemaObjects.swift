@@ -81,6 +81,34 @@ struct SchemaObjects {
         }
     }
 
+    /// A trigger that runs before ours, whenever it was made. One that writes after a change has that recorded before it:
+    /// where a foreign key's action is in it as well, the order is none that can be judged.
+    mutating func temporaryTrigger(_ number: Int, foreignKeys: Bool) -> Case.TemporaryTrigger {
+        let index = dice.number(0...tables.count - 1)
+        let table = tables[index]
+        let targets = Array(tables[(index + 1)...])
+        let isBefore = dice.once(in: 2)
+        let isWithinActions = foreignKeys && !isBefore
+        let event = dice.one(of: [
+            "INSERT", "INSERT", "UPDATE", "UPDATE OF \(dice.one(of: table.columns).quoted)", "DELETE",
+        ])
+        var body = ""
+        if targets.isEmpty || isWithinActions || dice.once(in: 2) {
+            let columns = isBefore ? table.writable : table.columns
+            let ends = ["ABORT, 'no'", "ROLLBACK, 'no'"] + (isWithinActions ? [] : ["IGNORE", "FAIL, 'no'"])
+            body =
+                "SELECT RAISE(\(dice.one(of: ends))) WHERE \(row(event)).\(dice.one(of: columns).quoted) = \(dice.one(of: ["1", "2", "'a'"]))"
+        } else {
+            body = action(dice.one(of: targets), table, event, isBefore)
+        }
+        let ends = ["RAISE(IGNORE", "RAISE(FAIL", "OR FAIL"].contains(where: body.contains)
+        let text =
+            "CREATE TEMP TRIGGER \"temporary \(number)\" \(isBefore ? "BEFORE" : "AFTER") \(event) ON \(table.quoted) BEGIN \(body); END"
+        return Case.TemporaryTrigger(
+            sql: SQL(text), table: table.name, skips: !isBefore && ends,
+            mayFail: !isBefore && !body.hasPrefix("SELECT"))
+    }
+
     /// A row of the same values but some.
     private mutating func insertion(_ table: TableModel) -> String {
         let values = table.writable.map { column in
@@ -100,7 +128,10 @@ struct SchemaObjects {
         let columns = isBefore && event.hasPrefix("UPDATE") ? table.writable : table.columns
         let source = "\(row(event)).\(dice.one(of: columns).quoted)"
         let column = dice.one(of: target.writable)
-        let or = dice.one(of: ["", "OR IGNORE ", "OR REPLACE "])
+        let or = dice.one(of: [
+            "", "", "OR IGNORE ", "OR IGNORE ", "OR REPLACE ", "OR REPLACE ", "OR FAIL ", "OR ABORT ",
+            "OR ROLLBACK ",
+        ])
         switch dice.number(0...5) {
         case 0, 1:
             let values = target.writable.map { column in

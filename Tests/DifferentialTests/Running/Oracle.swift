@@ -31,12 +31,16 @@ struct Oracle {
 
     /// What is wrong; nil where nothing is.
     ///
+    /// - Parameter beginsUndeclared: Whether the extension was loaded amid the transaction: what came before is another.
     /// - Parameter exact: Whether each row was written at most once, and by nothing but the
     ///   statement itself, so that changes and differences must be the same.
     func judge(
-        _ transactions: [HistoryTransaction], by author: Author?, before: Snapshot, after: Snapshot, exact: Bool
+        _ transactions: [HistoryTransaction], by author: Author?, before: Snapshot, after: Snapshot,
+        exact: Bool,
+        beginsUndeclared: Bool = false
     ) -> String? {
-        if let problem = judgeAuthors(transactions, author, changed: before != after) { return problem }
+        let declared = beginsUndeclared ? Array(transactions.drop { $0.author == nil }) : transactions
+        if let problem = judgeAuthors(declared, author, changed: before != after) { return problem }
         let changes = transactions.flatMap(\.changes)
         var histories: [ObjectKey: [HistoryChange]] = [:]
         for change in changes {

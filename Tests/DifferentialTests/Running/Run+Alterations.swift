@@ -24,7 +24,7 @@ extension Run {
         }
         guard isAltered else { return }
         if let table = alteration.droppedTable { try leaveOut(BinaryText(table)) }
-        if case .createTrigger(_, let table, _, _) = alteration { skipped.insert(BinaryText(table)) }
+        if case .createTrigger(_, let table, "AFTER", _, _) = alteration { skipped.insert(BinaryText(table)) }
         follow(alteration)
         lacking.formUnion(skipped)
         try readAnew()

@@ -54,7 +54,7 @@ struct Shrinker {
         let changes: [(inout Case.Settings) -> Void] = [
             { $0.isWAL = false }, { $0.isUTF16 = false }, { $0.recursiveTriggers = false },
             { $0.foreignKeys = false }, { $0.trustsSchema = true }, { $0.autoVacuum = false },
-            { $0.preservesEvery = 0 },
+            { $0.preservesEvery = 0 }, { $0.loadsLate = false }, { $0.hasLimits = false },
         ]
         for change in changes {
             var candidate = best

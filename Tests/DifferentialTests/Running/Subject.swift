@@ -38,7 +38,7 @@ final class Subject {
             if !settings.trustsSchema { pragmas += "PRAGMA trusted_schema = OFF;" }
             try connection.execute(pragmas)
             if settings.hasLimits { connection.limit() }
-            if isTracked { try connection.installHistory() }
+            if isTracked, !(settings.loadsLate && writer == .plain) { try connection.installHistory() }
             writers[writer] = connection
         }
     }
