@@ -25,9 +25,12 @@ struct CallChecks {
     /// How long after an opening answers may come to calls that were made before it: a session that ends for a lost file
     /// waits a second for them.
     private let lateAnswers: Int64
+    /// Whether stores are set back.
+    private let isRestored: Bool
 
     init(_ scenario: Scenario) {
-        lateAnswers = scenario.kind == .files ? 10_000_000_000 : 0
+        lateAnswers = [.files, .restores].contains(scenario.kind) ? 10_000_000_000 : 0
+        isRestored = scenario.kind == .restores
         stores = Dictionary(uniqueKeysWithValues: scenario.stores.map { ($0.name, $0) })
     }
 
@@ -41,6 +44,8 @@ struct CallChecks {
         case "call": call(line)
         // What could not be saved is not known any more when the store is opened again.
         case "closed": openings[line[0], default: []].append(line.time)
+        case "restored": succeeded = [:]
+        case "told" where isRestored: succeeded = [:]
         case "ended process": ends[line[0].replacing("p", with: "s"), default: []].append(line.time)
         case "calm": settle(at: .max)
         default: break
@@ -55,7 +60,8 @@ struct CallChecks {
         let hook = line.fields[0...2].joined(separator: "/") + replay
         let consumer = store + "/" + line[1]
         let setup = stores[store]
-        if let earlier = contents.updateValue(line[6], forKey: delivery), earlier != line[6] {
+        // A restored store gives numbers again, and delivery ids with them.
+        if let earlier = contents.updateValue(line[6], forKey: delivery), earlier != line[6], !isRestored {
             found.append(Violation(.order, "\(delivery) was \(earlier), and is \(line[6])"))
         }
         defer { if outcome != "ok" { failed.insert(whole) } }
@@ -71,7 +77,7 @@ struct CallChecks {
             suspect(store, since: time, line.time, Violation(.repeated, delivery))
         }
         let isDeadLetter = setup?.skips ?? false && failed.contains(whole)
-        if let last = positions[hook], number < last.number, !isDeadLetter {
+        if !isRestored, let last = positions[hook], number < last.number, !isDeadLetter {
             suspect(
                 store, since: last.time, line.time, Violation(.order, "\(hook): \(number) after \(last.number)")
             )

@@ -29,6 +29,12 @@ struct FeedReader: Sendable {
             guard let lineEnd = unread.lastIndex(of: UInt8(ascii: "\n")) else { return true }
             let lines = Array(unread[...lineEnd])
             unread.removeSubrange(...lineEnd)
+            let losses = Tokens.all(in: lines, "after")
+            for loss in losses {
+                record.write("fed loss", store, consumer, "\(loss.number)")
+                requests.truth.deliveries.skip(store, consumer, "feed", through: loss.number)
+                requests.send(.acknowledge(feed, token: loss.description))
+            }
             let tokens = Tokens.all(in: lines)
             for token in tokens {
                 record.write("fed", store, consumer, "\(token.number)")

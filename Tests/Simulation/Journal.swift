@@ -31,7 +31,7 @@ enum Journal {
         if let event, seen.withLock({ $0.insert(event).inserted }) { record.write("message", "\(event)") }
         switch event {
         case .tokenExpired, .stateLost, .stateCorrupt, .historyBeganAgain:
-            record.write("lost", store, consumer, message)
+            record.write("lost", store, consumer, message, event.map { "\($0)" } ?? "")
         case .storeLost, .stateUnavailable, .wouldLockOut, .storeReplaced:
             record.write("closed", store, message)
         case .contextRefilled: record.write("merged", store, consumer, number)

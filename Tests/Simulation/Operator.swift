@@ -120,6 +120,7 @@ struct Operator: Sendable {
             let old = before[store.name, default: []].filter {
                 $0.time < asked - Settings.healthyLag - 2_000_000_000
             }
+            if truth.wasJustRestored(store.name, at: csimulation_now()) { continue }
             for consumer in store.consumers {
                 if let lacks = truth.lacking(old, store, consumer, feeds: true).first {
                     violation(.untrue, "health: it is healthy, and \(lacks) is missing")
@@ -139,7 +140,9 @@ struct Operator: Sendable {
             guard send(command, as: PositionReport.self, within: 6_000_000_000) != nil, !store.skips else {
                 continue
             }
-            if let lacks = truth.lacking(before, store, consumer, feeds: false).first {
+            if !truth.wasJustRestored(store.name, at: csimulation_now()),
+                let lacks = truth.lacking(before, store, consumer, feeds: false).first
+            {
                 violation(.untrue, "wait: \(newest) was reached, and \(lacks) is missing")
             }
         }
@@ -156,6 +159,7 @@ struct Operator: Sendable {
                 let consumer = store.consumers.first(where: { $0.author == report.consumer })
             else { continue }
             let commits = before[store.name, default: []]
+            if truth.wasJustRestored(store.name, at: csimulation_now()) { continue }
             if report.state == .level, report.deadLetters ?? 0 == 0,
                 let lacks = truth.lacking(commits, store, consumer, feeds: false).first
             {
@@ -186,7 +190,9 @@ struct Operator: Sendable {
             until: csimulation_now() + 3_000_000_000
         ) { bytes in
             for number in Tokens.numbers(in: bytes) {
-                if number < last { violation(.order, "follow: \(number) after \(last)") }
+                if number < last, scenario.kind != .restores {
+                    violation(.order, "follow: \(number) after \(last)")
+                }
                 last = number
             }
             return true
@@ -197,9 +203,9 @@ struct Operator: Sendable {
 
 /// The tokens in lines of JSON.
 enum Tokens {
-    static func all(in bytes: [UInt8]) -> [HistoryToken] {
+    static func all(in bytes: [UInt8], _ member: String = "token") -> [HistoryToken] {
         String(decoding: bytes, as: UTF8.self).split(separator: "\n").compactMap { line in
-            guard let start = line.firstRange(of: "\"token\":\"")?.upperBound else { return nil }
+            guard let start = line.firstRange(of: "\"\(member)\":\"")?.upperBound else { return nil }
             return HistoryToken(String(line.suffix(from: start).prefix { $0 != "\"" }))
         }
     }

@@ -38,7 +38,10 @@ final class PluginProcesses: Sendable {
         let transactions = call.groups?.map(\.transaction) ?? call.transaction.map { [$0] } ?? []
         let numbers = transactions.compactMap { HistoryToken($0.token)?.number }
         if numbers.isEmpty {
-            return record.write("told", call.store, call.consumer, call.hook, call.delivery, outcome)
+            let after = call.after.flatMap { HistoryToken($0)?.number } ?? 0
+            record.write("told", call.store, call.consumer, call.hook, call.delivery, outcome, "\(after)")
+            if outcome == "ok" { deliveries.skip(call.store, call.consumer, call.hook, through: after) }
+            return
         }
         for (index, number) in numbers.enumerated() {
             // One for a batch stands for a call for each group. It fails as a whole.
@@ -62,6 +65,8 @@ private final class PluginProcess {
             var delivery: String
             var transaction: Transaction?
             var groups: [Group]?
+            /// Where history goes on that was lost.
+            var after: String?
         }
         var id: Int64
         var params: Parameters
@@ -175,6 +180,21 @@ final class Deliveries: Sendable {
 
     func add(_ store: String, _ consumer: String, _ hook: String, _ number: Int64) {
         had.withLock { _ = $0["\(store)/\(consumer)/\(hook)", default: []].insert(number) }
+    }
+
+    /// History up to a position was lost, and the hook was told so.
+    func skip(_ store: String, _ consumer: String, _ hook: String, through number: Int64) {
+        guard number > 0 else { return }
+        had.withLock { $0["\(store)/\(consumer)/\(hook)", default: []].formUnion(1...number) }
+    }
+
+    /// What comes after a position from now on is something else.
+    func forget(_ store: String, after number: Int64) {
+        had.withLock { had in
+            for hook in had.keys where hook.hasPrefix(store + "/") {
+                had[hook] = had[hook]?.filter { $0 <= number }
+            }
+        }
     }
 
     func have(_ store: String, _ consumer: String, _ hook: String) -> Set<Int64> {

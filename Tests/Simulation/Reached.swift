@@ -62,6 +62,8 @@ extension Step.Action {
         case .disk(_, let part, let trouble): "disk \(part) \(trouble)"
         case .repair(_, let part): "repair \(part)"
         case .alter: "alter"
+        case .backUp: "backUp"
+        case .restore(_, let inPlace): inPlace ? "restore in place" : "restore by rename"
         case .remove(_, let part, _): "remove \(part)"
         case .read(_, let part): "read \(part)"
         case .endRead(_, let part): "endRead \(part)"
@@ -78,7 +80,7 @@ extension Step.Action {
         [
             "torn", "hold", "hold exclusively", "release", "alter", "kill", "cutPower", "restart", "stayDown",
             "remove store", "remove state", "remove replica", "read state", "read replica", "endRead state",
-            "endRead replica",
+            "endRead replica", "backUp", "restore in place", "restore by rename",
         ]
         + Change.allCases.map { "commit \($0)" } + Manners.allCases.map { "plugin \($0)" }
         + Part.allCases.flatMap { part in Trouble.allCases.map { "disk \(part) \($0)" } + ["repair \(part)"] }

@@ -139,6 +139,10 @@ struct Step: Sendable, CustomStringConvertible {
         case disk(store: Int, Part, Trouble)
         case repair(store: Int, Part)
         case alter(store: Int)
+        /// A backup is made of a store, in place of the one before.
+        case backUp(store: Int)
+        /// The store is what its backup is: renamed over it, or read back into it.
+        case restore(store: Int, inPlace: Bool)
         /// Somebody removes the `-wal`, the `-shm` or both.
         case remove(store: Int, Part, Sides)
         /// A program reads the state, or the replica, and does not end.
@@ -179,7 +183,7 @@ extension Step.Action {
         switch self {
         case .plugin(let store, let manners) where manners != .well: store
         case .disk(let store, _, _), .remove(let store, _, _), .hold(let store, _), .read(let store, _),
-            .alter(let store):
+            .alter(let store), .restore(let store, _):
             store
         case .reload(let change, let store, _) where change != .none: store
         default: nil
@@ -197,6 +201,8 @@ enum Kind: String, CaseIterable, Sendable {
     case power
     /// Files are removed under the daemon: it must notice that.
     case files
+    /// Stores are restored from older backups, and written to right after.
+    case restores
 }
 
 /// What the first store suffers from.
@@ -327,6 +333,7 @@ struct Dice {
         case .isolation: return isTrue(2, of: 3) ? commit(store) : suffering(theme)
         case .power: return isTrue(2, of: 3) ? commit(store) : powerFault()
         case .files: return isTrue(1, of: 2) ? commit(store) : loss(in: store, stores)
+        case .restores: return isTrue(1, of: 2) ? commit(store) : restoreFault(in: store)
         }
     }
 
@@ -367,6 +374,17 @@ struct Dice {
         case 3: .alter(store: store)
         case 4: .disk(store: store, element(Part.allCases), .slow)
         default: .repair(store: store, element(Part.allCases))
+        }
+    }
+
+    private mutating func restoreFault(in store: Int) -> Step.Action {
+        switch number(0...14) {
+        case 0...4: .backUp(store: store)
+        case 5...9: .restore(store: store, inPlace: isTrue(1, of: 3))
+        case 10: .kill(points: number(1...3000))
+        case 11: .restart
+        case 12: .stayDown(steps: number(1...3))
+        default: .plugin(store: store, element(Manners.allCases))
         }
     }
 

@@ -13,6 +13,7 @@ final class Truth: Sendable {
         var locked: [String: Bool] = [:]
         var began: Int64 = 0
         var altered: [String: Int64] = [:]
+        var restored: [String: Int64] = [:]
     }
 
     struct Commit: Sendable {
@@ -40,6 +41,17 @@ final class Truth: Sendable {
         state.withLock { $0.commits[store, default: []].append(commit) }
     }
 
+    func isBeingRestored(_ store: String, at time: Int64) { state.withLock { $0.restored[store] = time } }
+
+    /// What came after the backup was never there, and what hooks have had of it is nothing that they need.
+    func isRestored(_ store: String, to newest: Int64, at time: Int64) {
+        state.withLock { state in
+            state.commits[store]?.removeAll { $0.number > newest }
+            state.restored[store] = time
+        }
+        deliveries.forget(store, after: newest)
+    }
+
     func isAltered(_ store: String, at time: Int64) { state.withLock { $0.altered[store] = time } }
     func isLocked(_ store: String) { state.withLock { $0.locked[store] = false } }
     func isReleased(_ store: String) { state.withLock { _ = $0.locked.removeValue(forKey: store) } }
@@ -61,6 +73,10 @@ final class Truth: Sendable {
                     to: line[0])
             case "call" where line[5] == "ok": deliveries.add(line[0], line[1], line[2], line.number(4))
             case "fed": deliveries.add(line[0], line[1], "feed", line.number(2))
+            case "told" where line[4] == "ok":
+                deliveries.skip(line[0], line[1], line[2], through: line.number(5))
+            case "fed loss": deliveries.skip(line[0], line[1], "feed", through: line.number(2))
+            case "restored": isRestored(line[0], to: line.number(1), at: line.time)
             case "held" where line[1] == "exclusively": isLocked(line[0])
             case "released": isReleased(line[0])
             default: break
@@ -83,6 +99,11 @@ final class Truth: Sendable {
     /// Whether a column has just come: that is no transaction, and no lag, while the daemon finds out.
     func wasJustAltered(_ store: String, at time: Int64) -> Bool {
         state.withLock { $0.altered[store].map { time < $0 + 1_000_000_000 } ?? false }
+    }
+
+    /// Whether the daemon may not have found out yet that it is another state of the store.
+    func wasJustRestored(_ store: String, at time: Int64) -> Bool {
+        state.withLock { $0.restored[store].map { time < $0 + 5_000_000_000 } ?? false }
     }
 
     /// What hooks and feeds have not had of these commits.

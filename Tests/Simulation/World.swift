@@ -120,6 +120,10 @@ struct World: Sendable {
             let name = scenario.stores[store].name
             record.write("altered", name, writer.order("alter", files.store(name))[0])
             truth.isAltered(name, at: csimulation_now())
+        case .backUp(let store):
+            let name = scenario.stores[store].name
+            record.write("backed up", name, writer.order("backUp", files.store(name)).joined(separator: " "))
+        case .restore(let store, let inPlace): restore(store, inPlace: inPlace)
         case .remove(let store, let part, let sides): remove(store, part, sides)
         case .read(let store, let part): _ = writer.order("read", path(store, part))
         case .endRead(let store, let part): _ = writer.order("endRead", path(store, part))
@@ -140,6 +144,18 @@ struct World: Sendable {
         let answer = part == .store ? writer.order("letGo", path)[0] : "ok"
         if answer == "ok" { for suffix in sides.suffixes { unlink(path + suffix) } }
         record.write("removed", scenario.stores[store].name, part.rawValue, sides.rawValue, answer)
+    }
+
+    private func restore(_ store: Int, inPlace: Bool) {
+        let name = scenario.stores[store].name
+        // What is said of it from now on may be said of what it was.
+        truth.isBeingRestored(name, at: csimulation_now())
+        let answer = writer.order("restore", files.store(name), "\(inPlace)")
+        guard answer[0] == "ok", let newest = Int64(answer[1]) else {
+            return record.write("not restored", name, answer.joined(separator: " "))
+        }
+        record.write("restored", name, "\(newest)")
+        truth.isRestored(name, to: newest, at: csimulation_now())
     }
 
     private func path(_ store: Int, _ part: Part) -> String {

@@ -1,6 +1,7 @@
 import CSimulation
 import GRDB
 import GRDBSQLite
+import Glibc
 import PersistentHistory
 
 /// The process of all other programs: it writes, reads and holds locks, as the script orders, one thing at a time.
@@ -92,6 +93,12 @@ private struct WriterDesk {
             }
             try queue.close()
             return isMoved ? "ok" : "busy"
+        case "backUp":
+            let backup = try DatabaseQueue(path: path + ".backup")
+            defer { try? backup.close() }  // A copy by SQLite itself is whole.
+            try connection(path, "Writer").backup(to: backup)
+            return "ok\t" + String(try backup.inDatabase(Self.newest))
+        case "restore": return try restore(path, inPlace: words[2] == "true")
         case "release": return try end(holds.removeValue(forKey: path))
         case "read":
             guard readers[path] == nil else { return "none" }
@@ -181,6 +188,27 @@ private struct WriterDesk {
                     sql: "INSERT INTO person (name, age) VALUES (?, ?)", arguments: ["p\(row).\(part)", part])
             }
         }
+    }
+
+    /// As the page StoreIdentity says it.
+    private mutating func restore(_ path: String, inPlace: Bool) throws -> String {
+        let source = path + ".backup"
+        guard access(source, F_OK) == 0 else { return "none" }
+        guard holds[path] == nil, readers[path] == nil else { return "busy" }
+        let backup = try DatabaseQueue(path: source)
+        defer { try? backup.close() }  // It was read alone.
+        let newest = try backup.inDatabase(Self.newest)
+        if inPlace {
+            try backup.backup(to: connection(path, "Writer"))
+        } else {
+            connections = connections.filter { !$0.key.hasPrefix(path) }
+            let coming = try DatabaseQueue(path: path + ".coming")
+            try backup.backup(to: coming)
+            try coming.close()
+            for side in ["-wal", "-shm"] { unlink(path + side) }
+            guard rename(path + ".coming", path) == 0 else { return "failed" }
+        }
+        return "ok\t\(newest)"
     }
 
     /// A process that is killed while it commits.

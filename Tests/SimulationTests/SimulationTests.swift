@@ -54,6 +54,12 @@ import Testing
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
 
+    @Test("Where a store is restored from a backup and written to, no consumer or replica keeps what was lost")
+    func restores() async throws {
+        let outcome = try await simulate("--kind", "restores", "--seeds", "8", "--jobs", "2")
+        #expect(outcome.status == .exited(0), "\(outcome)")
+    }
+
     @Test("Where a -wal or a -shm is removed under the daemon, nothing is lost, repeated or misreported")
     func files() async throws {
         let outcome = try await simulate("--kind", "files", "--seeds", "8", "--jobs", "2")
