@@ -81,6 +81,17 @@ import Testing
                 ]))
     }
 
+    @Test("The widest table that SQLite allows needs no deeper expressions than others")
+    func wide() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.file("s.sqlite")
+        let columns = (0..<1990).map { "c\($0)" }.joined(separator: ", ")
+        let store = try DatabaseQueue(path: path)
+        try store.write { try $0.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, \(columns))") }
+        try Tracking.track(path, ["t": nil])
+        #expect(try ConnectionLimits(neededBy: path).expressionDepth <= 30)
+    }
+
     @Test(
         "Several preserved values need twice their size, a single one its own", arguments: [["a"], ["a", "b"]])
     func length(preserved: [String]) throws {

@@ -80,10 +80,11 @@ extension TriggerWriter {
 
     var changedColumns: String {
         let compared = compared
-        return stride(from: 0, to: table.columns.count, by: ChangedColumns.mostBits).map { first in
+        let groups = stride(from: 0, to: table.columns.count, by: ChangedColumns.mostBits).map { first in
             bits(of: compared.filter { first..<first + ChangedColumns.mostBits ~= $0.position }, from: first)
         }
-        .joined(separator: " || ',' || ")
+        // A chain of as many as a table can have would be deeper than SQLite's limits allow.
+        return SQLText.balanced(groups.enumerated().flatMap { $0 == 0 ? [$1] : ["','", $1] }, "||")
     }
 
     /// A bit for each column that changed. Most updates of a wide table change few columns: comparing is
