@@ -110,15 +110,19 @@ let package = Package(
                 arguments, logging,
             ],
             swiftSettings: strict),
+        // Mirrors of a store on other machines: their files, and what is sent of a store.
+        .target(
+            name: "HistoryMirrors", dependencies: ["CCrypto", "PersistentHistory", grdb, sqlite],
+            swiftSettings: strict),
         // What publishing to a stream and following it decide, without a network.
-        .target(name: "HistoryNATS", dependencies: ["CCrypto", "PersistentHistory"], swiftSettings: strict),
+        .target(
+            name: "HistoryNATS", dependencies: ["HistoryMirrors", "PersistentHistory"], swiftSettings: strict),
         .executableTarget(
             name: "historyd-nats",
             dependencies: [
-                "CLinux", "CMemory", "CNats", "CNoLocaleData", "CTLS", collections, "HistoryNATS",
-                "HistoryDaemon",
-                "HistoryConfiguration",
-                "HistoryControl", "HistoryFeed", "PersistentHistory", arguments, logging, lifecycle,
+                "CLinux", "CMemory", "CNats", "CNoLocaleData", "CTLS", collections,
+                "HistoryMirrors", "HistoryNATS", "HistoryDaemon", "HistoryConfiguration", "HistoryControl",
+                "HistoryFeed", "PersistentHistory", arguments, logging, lifecycle,
             ],
             swiftSettings: strict),
         .executableTarget(
@@ -158,7 +162,7 @@ let package = Package(
         // Every fault of a disk, at every moment.
         .testTarget(
             name: "FaultTests",
-            dependencies: ["HistoryNATS", "PersistentHistory", "TestSupport", grdb, sqlite],
+            dependencies: ["HistoryMirrors", "HistoryNATS", "PersistentHistory", "TestSupport", grdb, sqlite],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryConfigurationTests",
@@ -180,7 +184,7 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "HistoryNATSTests",
-            dependencies: ["HistoryNATS", "PersistentHistory", "TestSupport", grdb, sqlite],
+            dependencies: ["HistoryMirrors", "HistoryNATS", "PersistentHistory", "TestSupport", grdb, sqlite],
             swiftSettings: strict),
         .testTarget(
             name: "BenchTests", dependencies: ["historyd-bench", "TestSupport"], swiftSettings: strict),

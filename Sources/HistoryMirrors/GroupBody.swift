@@ -1,3 +1,4 @@
+import PersistentHistory
 internal import Glibc
 
 /// The body of a group: lines of JSON. Only the last megabytes are in memory; the rest is in an unnamed temporary file.

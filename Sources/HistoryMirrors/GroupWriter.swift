@@ -1,3 +1,4 @@
+import PersistentHistory
 import GRDB
 import GRDBSQLite
 

@@ -1,3 +1,4 @@
+package import PersistentHistory
 internal import FoundationEssentials
 import GRDB
 
@@ -41,7 +42,9 @@ package struct MirrorSchema: Codable, Hashable, Sendable {
     package let leftOut: [String]
 
     /// What two of the same content have in common.
-    package var digest: String { String(SHA256.of(json).prefix(16)) }
+    package var digest: String {
+        get throws { String(try SHA256.of(json).prefix(16)) }
+    }
 
     /// As it stands in a line.
     var json: [UInt8] {

@@ -1,3 +1,4 @@
+package import PersistentHistory
 internal import FoundationEssentials
 import GRDB
 import GRDBSQLite
@@ -82,13 +83,13 @@ package final class MirrorSource {
     {
         try read { db in
             let header = try HistoryHeader(db, fingerprintAt: position.number)
-            if let loss = loss(at: position, of: store, header) { return .lost(loss) }
+            if let loss = try loss(at: position, of: store, header) { return .lost(loss) }
             guard header.newest > position.number else { return .nothing }
             try tables.follow(db, path)
             guard let schema = tables.schema else { return .nothing }
             var whole: Set<BinaryText> = []
             if tables.digest != position.schema {
-                guard let known, known.digest == position.schema else { return .lost(.schemaUnknown) }
+                guard let known, try known.digest == position.schema else { return .lost(.schemaUnknown) }
                 whole = schema.newTables(since: known)
             }
             let end = try endPosition(db, header.newest)
@@ -148,16 +149,18 @@ package final class MirrorSource {
     /// How the store stands to a position that somebody else has of it; nil where it goes on there.
     package func loss(at position: StreamPosition, of store: String) throws -> SourceLoss? {
         try read { db in
-            loss(at: position, of: store, try HistoryHeader(db, fingerprintAt: position.number))
+            try loss(at: position, of: store, HistoryHeader(db, fingerprintAt: position.number))
         }
     }
 
-    private func loss(at position: StreamPosition, of store: String, _ header: HistoryHeader) -> SourceLoss? {
-        SourceLoss(position, of: store, header, fingerprint: digest.of(header.fingerprint))
+    private func loss(at position: StreamPosition, of store: String, _ header: HistoryHeader) throws
+        -> SourceLoss?
+    {
+        SourceLoss(position, of: store, header, fingerprint: try digest.of(header.fingerprint))
     }
 
     private func endPosition(_ db: Database, _ number: Int64) throws -> StreamPosition {
-        let fingerprint = digest.of(try HistoryHeader.fingerprint(db, at: number))
+        let fingerprint = try digest.of(HistoryHeader.fingerprint(db, at: number))
         return StreamPosition(number: number, fingerprint: fingerprint, schema: tables.digest)
     }
 }
@@ -219,6 +222,6 @@ struct MirrorTables {
             tables[table.name] = RowTable(try TableSchema(table.name, in: store), withRowid: true)
         }
         shapes = try EntityCatalog(db).shapes
-        (self.schema, digest, self.version) = (schema, schema.digest, version)
+        (self.schema, digest, self.version) = (schema, try schema.digest, version)
     }
 }

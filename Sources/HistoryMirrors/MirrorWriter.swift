@@ -1,3 +1,4 @@
+import PersistentHistory
 import GRDB
 import GRDBSQLite
 
@@ -215,7 +216,7 @@ struct MirrorWriter {
             throw MirrorError.malformed("the history begins behind its end, \(position.number)")
         }
         if isSnapshot, schema == nil { throw MirrorError.malformed("a snapshot has no schema") }
-        guard schema.map({ $0.digest == position.schema }) ?? true else {
+        guard try schema.map({ try $0.digest == position.schema }) ?? true else {
             throw MirrorError.malformed("the schema is not the one of the position")
         }
         if schema != nil {

@@ -1,3 +1,4 @@
+import PersistentHistory
 import GRDB
 
 /// How far a stream of history, or a mirror, shows a store: a position, with proofs that two processes that name it mean
@@ -43,10 +44,10 @@ package struct StreamPosition: Hashable, Sendable {
 
         /// What is asked for is mostly what was calculated last, because a position that was reached is where the next
         /// look begins.
-        mutating func of(_ fingerprint: String?) -> String? {
+        mutating func of(_ fingerprint: String?) throws -> String? {
             guard let fingerprint else { return nil }
             if let last, last.fingerprint == fingerprint { return last.digest }
-            let digest = String(SHA256.of(fingerprint.utf8).prefix(16))
+            let digest = String(try SHA256.of(Array(fingerprint.utf8)).prefix(16))
             last = (fingerprint, digest)
             return digest
         }

@@ -1,3 +1,4 @@
+import PersistentHistory
 internal import FoundationEssentials
 import GRDB
 import GRDBSQLite
