@@ -49,9 +49,8 @@ let package = Package(
     targets: [
         // The loadable extension, also linked into the library for its own connections.
         .target(name: "CSQLiteHistory", dependencies: [sqlite], cSettings: [.define("SQLITE_CORE")]),
-        // posix_spawn and pidfd, which Swift does not see.
-        .target(name: "CSpawn"),
-        .target(name: "CTerminal"),
+        // What the kernel, the C library and the Swift runtime have, and Swift does not see.
+        .target(name: "CPlatform"),
         .systemLibrary(name: "CSystemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
         // For historyd-nats alone: it has threads of its own.
         .systemLibrary(name: "CNats", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
@@ -59,31 +58,24 @@ let package = Package(
         .systemLibrary(name: "CCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         // The other part, which reports its TLS objects.
         .systemLibrary(name: "CTLS", pkgConfig: "libssl", providers: [.apt(["libssl-dev"])]),
-
-        // epoll and its kin, which Swift does not see either.
-        .systemLibrary(name: "CLinux"),
         // The version, in a target of its own: little is built again when it changes.
         .target(name: "CVersion", cSettings: version),
-        // Gives back pages of code that only the start-up needed.
-        .target(name: "CMemory"),
         // Keeps ICU's data out of the programs.
         .target(
             name: "CNoLocaleData",
             cSettings: [.define("WITHOUT_LOCALE_DATA", .when(configuration: .release))]),
-        // The Swift runtime's hooks for a program that runs its tasks itself.
-        .target(name: "CTaskHooks"),
 
         .target(
             name: "PersistentHistory",
             dependencies: [
-                "CLinux", "CSQLiteHistory", "CTaskHooks", "CVersion", grdb, sqlite, logging, collections,
+                "CPlatform", "CSQLiteHistory", "CVersion", grdb, sqlite, logging, collections,
             ],
             swiftSettings: strict),
         .target(name: "HistoryConfiguration", dependencies: ["PersistentHistory"], swiftSettings: strict),
         .target(
             name: "HistoryPlugins",
             dependencies: [
-                "PersistentHistory", "HistoryConfiguration", "CSpawn", logging, lifecycle, collections,
+                "PersistentHistory", "HistoryConfiguration", "CPlatform", logging, lifecycle, collections,
             ],
             swiftSettings: strict),
         // What the daemon and historyctl say to each other.
@@ -98,7 +90,7 @@ let package = Package(
         .target(
             name: "HistoryDaemon",
             dependencies: [
-                "PersistentHistory", "HistoryConfiguration", "HistoryPlugins", "HistoryControl", "CMemory",
+                "PersistentHistory", "HistoryConfiguration", "HistoryPlugins", "HistoryControl", "CPlatform",
                 "CSystemd", logging, lifecycle,
             ] + nio,
             swiftSettings: strict),
@@ -120,7 +112,7 @@ let package = Package(
         .executableTarget(
             name: "historyd-nats",
             dependencies: [
-                "CLinux", "CMemory", "CNats", "CNoLocaleData", "CTLS", collections,
+                "CNats", "CNoLocaleData", "CPlatform", "CTLS", collections,
                 "HistoryMirrors", "HistoryNATS", "HistoryDaemon", "HistoryConfiguration", "HistoryControl",
                 "HistoryFeed", "PersistentHistory", arguments, logging, lifecycle,
             ],
@@ -128,7 +120,7 @@ let package = Package(
         .executableTarget(
             name: "historyctl",
             dependencies: [
-                "CNoLocaleData", "CTerminal", "PersistentHistory", "HistoryConfiguration", "HistoryControl",
+                "CNoLocaleData", "CPlatform", "PersistentHistory", "HistoryConfiguration", "HistoryControl",
                 arguments,
             ],
             swiftSettings: strict),
@@ -137,7 +129,7 @@ let package = Package(
         .executableTarget(
             name: "historyd-bench",
             dependencies: [
-                "CoreDataStores", "PersistentHistory", "CLinux", "CSQLiteHistory", arguments, sqlite,
+                "CoreDataStores", "PersistentHistory", "CPlatform", "CSQLiteHistory", arguments, sqlite,
             ],
             swiftSettings: strict),
 
@@ -215,7 +207,7 @@ let package = Package(
             // Plugins are threads of the simulation, in the place of processes.
             linkerSettings: [
                 .unsafeFlags(
-                    ["start", "has_ended", "reap"].flatMap { ["-Xlinker", "--wrap=cspawn_\($0)"] })
+                    ["start", "has_ended", "reap"].flatMap { ["-Xlinker", "--wrap=cplatform_\($0)"] })
             ]),
         // Stands in for the daemon where it is systemd that is tested.
         .executableTarget(

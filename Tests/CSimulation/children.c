@@ -1,4 +1,4 @@
-// Plugins' processes: threads of the simulation with pipes, an id and an end, in the place of what Sources/CSpawn starts.
+// Plugins' processes: threads of the simulation with pipes, an id and an end, in the place of what Sources/CPlatform starts.
 #include "internal.h"
 
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static void *run_child(void *argument) {
     return NULL;
 }
 
-int __wrap_cspawn_start(
+int __wrap_cplatform_start(
     const char *program, char *const arguments[], char *const environment[], int input, int output, int errors,
     unsigned long descriptors, pid_t *pid, int *pidfd) {
     (void)arguments;
@@ -64,12 +64,12 @@ int __wrap_cspawn_start(
     return pthread_create(&thread, NULL, run_child, child);
 }
 
-int __wrap_cspawn_has_ended(pid_t pid) {
+int __wrap_cplatform_has_ended(pid_t pid) {
     struct child *child = child_of(pid);
     return !child || child->has_ended;
 }
 
-int __wrap_cspawn_reap(pid_t pid, int *status, int *signal) {
+int __wrap_cplatform_reap(pid_t pid, int *status, int *signal) {
     struct child *child = child_of(pid);
     if (!child) return ECHILD;
     while (!child->has_ended) wait_for(NULL, shared->now + 1000000, NULL, 0);

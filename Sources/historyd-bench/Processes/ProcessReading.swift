@@ -1,4 +1,4 @@
-import CLinux
+import CPlatform
 import Glibc
 
 /// What /proc shows of a process (proc(5)).

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "CSpawn.h"
+#include "CPlatform.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-int cspawn_pipe(int ends[2]) {
+int cplatform_pipe(int ends[2]) {
     if (pipe2(ends, O_CLOEXEC) != 0) return errno;
     for (int i = 0; i < 2; i++) {
         if (ends[i] > 2) continue;
@@ -54,7 +54,7 @@ static int become(
     return errno;
 }
 
-int cspawn_start(
+int cplatform_start(
     const char *program, char *const arguments[], char *const environment[],
     int input, int output, int errors, unsigned long descriptors, pid_t *pid, int *pidfd) {
     const int standard[3] = {input, output, errors};
@@ -72,7 +72,7 @@ int cspawn_start(
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
         int status, signal;
-        if (child > 0) cspawn_reap(child, &status, &signal);
+        if (child > 0) cplatform_reap(child, &status, &signal);
         return error;
     }
     *pid = child;
@@ -82,19 +82,19 @@ int cspawn_start(
     if (*pidfd < 0) {
         int number = errno, status, signal;
         kill(-*pid, SIGKILL);
-        cspawn_reap(*pid, &status, &signal);
+        cplatform_reap(*pid, &status, &signal);
         return number;
     }
     return 0;
 }
 
-int cspawn_has_ended(pid_t pid) {
+int cplatform_has_ended(pid_t pid) {
     siginfo_t info = {0};
     if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return errno != EINTR;
     return info.si_pid != 0;
 }
 
-int cspawn_reap(pid_t pid, int *status, int *signal) {
+int cplatform_reap(pid_t pid, int *status, int *signal) {
     siginfo_t info = {0};
     while (waitid(P_PID, (id_t)pid, &info, WEXITED) != 0)
         if (errno != EINTR) {

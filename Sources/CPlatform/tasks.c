@@ -1,4 +1,4 @@
-#include "CTaskHooks.h"
+#include "CPlatform.h"
 
 #include <stdint.h>
 
@@ -18,9 +18,9 @@ static SWIFT_CC void enqueue_global(void *job, original ignored) {
     hand_over(job);
 }
 
-void ctaskhooks_install(void (*enqueue)(void *job)) {
+void cplatform_hand_over_jobs(void (*enqueue)(void *job)) {
     hand_over = enqueue;
     swift_task_enqueueGlobal_hook = enqueue_global;
 }
 
-void ctaskhooks_run(void *job) { swift_job_run(job, 0, 0); }
+void cplatform_run_job(void *job) { swift_job_run(job, 0, 0); }

@@ -1,4 +1,4 @@
-#include "CTerminal.h"
+#include "CPlatform.h"
 
 #include <signal.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ static void say(const char *text) {
     }
 }
 
-void cterminal_give_back(void) {
+void cplatform_give_back_terminal(void) {
     say("\033[?25h\033[?1049l");
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &saved);
 }
@@ -25,14 +25,14 @@ void cterminal_give_back(void) {
 /* write() and tcsetattr() may be called by a handler: signal-safety(7). */
 static void end(int signal) {
     struct sigaction action = {.sa_handler = SIG_DFL};
-    cterminal_give_back();
+    cplatform_give_back_terminal();
     sigaction(signal, &action, NULL);
     raise(signal);
 }
 
 static void interrupt(int signal) { (void)signal; }
 
-int cterminal_take(void) {
+int cplatform_take_terminal(void) {
     static const int endings[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     struct termios raw;
     struct sigaction action = {.sa_handler = end}, before;

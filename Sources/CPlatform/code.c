@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "CMemory.h"
+#include "CPlatform.h"
 
 #include <link.h>
 #include <sys/mman.h>
@@ -21,4 +21,4 @@ static int give_back(struct dl_phdr_info *object, size_t size, void *context) {
     return 0;
 }
 
-void cmemory_give_back_code(void) { dl_iterate_phdr(give_back, 0); }
+void cplatform_give_back_code(void) { dl_iterate_phdr(give_back, 0); }
