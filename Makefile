@@ -38,15 +38,18 @@ EXTENSION = Sources/CSQLiteHistory/history.c
 # SwiftPM would link the extension against the Swift runtime, and it could not be loaded without one.
 build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
 	-o $(1)/libhistory.so $(EXTENSION)
+# The benchmarks are a package of their own, and what they measure is not built with them. $(1): how; $(2): the build's folder.
+build-benchmarks = $(1) --package-path Tests/Benchmarks --scratch-path .build/benchmarks && \
+	ln -f .build/benchmarks/$(notdir $(2))/historyd-bench $(2)
 # What is compared to is written in C: it needs the least that can be needed.
-compile = { [ $(1) -nt Sources/BenchPrograms/$(firstword $(2)) ] || \
-	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -o $(1) Sources/BenchPrograms/$(2); }
+compile = { [ $(1) -nt Tests/Benchmarks/Programs/$(firstword $(2)) ] || \
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -o $(1) Tests/Benchmarks/Programs/$(2); }
 bench-programs = $(call compile,$(1)/bench-consumer,consumer.c -lsqlite3) && \
 	$(call compile,$(1)/bench-plugin,plugin.c) && \
 	$(call compile,$(1)/bench-coredata,coredata.c -lsqlite3) && \
 	$(call compile,$(1)/bench-stream,stream.c -lnats -lsqlite3) && \
 	$(call compile,$(1)/bench-pidfd.so,pidfd.c -fPIC -shared) && \
-	cp Sources/BenchPrograms/consumer.sh $(1)/bench-consumer.sh
+	cp Tests/Benchmarks/Programs/consumer.sh $(1)/bench-consumer.sh
 # Completions for shells, from the programs themselves.
 make-completions = mkdir -p $(1)/completions && for program in historyd historyctl historyd-nats; do \
 	for shell in bash zsh fish; do \
@@ -90,6 +93,9 @@ toolchain:
 Package.resolved: config/versions | dependencies
 	@config/pin $(CURDIR)
 
+Tests/Benchmarks/Package.resolved: Package.resolved
+	@cp $< $@
+
 raise-versions: toolchain ## Take the newest versions of the packages that Package.swift allows.
 	$(SWIFT) package update
 	config/pin --raise $(CURDIR)
@@ -110,11 +116,12 @@ programs: dependencies Package.resolved
 	@$(debug-build) --target Programs
 	@$(call build-extension,.build/debug)
 
-debug: dependencies Package.resolved ## Build for development, tests included, in .build/debug.
+debug: dependencies Package.resolved Tests/Benchmarks/Package.resolved ## Build for development, tests included, in .build/debug.
 	$(debug-build) --build-tests
 	$(call build-extension,.build/debug)
 	@python3 config/man/make-man .build/debug '$(VERSION)' .build/debug/man >/dev/null
 	$(call make-completions,.build/debug)
+	$(call build-benchmarks,$(debug-build) --build-tests,.build/debug)
 	$(call bench-programs,.build/debug)
 
 test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some, here and below.
@@ -252,12 +259,12 @@ bench-aims: ## Print which aims the last run, or that of the name A=, meets, in 
 bench-plots: ## Draw the last run, or that of the name A=, as SVG beside the page Performance.
 	@run=$(if $(A),.build/bench/$(A).json,$$(ls -t .build/bench/*.json 2>/dev/null | head -1)); \
 	[ -n "$$run" ] || { echo "There is no run in .build/bench: make bench makes one." >&2; exit 66; }; \
-	python3 Sources/BenchPrograms/plots.py "$$run" $(CATALOG)/Resources
+	python3 Tests/Benchmarks/Programs/plots.py "$$run" $(CATALOG)/Resources
 
-bench-build: dependencies Package.resolved
+bench-build: dependencies Package.resolved Tests/Benchmarks/Package.resolved
 	$(call build-product,historyd)
 	$(call build-product,historyd-nats)
-	$(call build-product,historyd-bench)
+	$(call build-benchmarks,$(call build-product,historyd-bench),.build/release)
 	$(call build-product,historyctl)
 	$(call bench-programs,.build/release)
 

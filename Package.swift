@@ -36,7 +36,6 @@ let package = Package(
         .executable(name: "historyd", targets: ["historyd"]),
         .executable(name: "historyctl", targets: ["historyctl"]),
         .executable(name: "historyd-nats", targets: ["historyd-nats"]),
-        .executable(name: "historyd-bench", targets: ["historyd-bench"]),
     ],
     dependencies: [
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
@@ -126,12 +125,6 @@ let package = Package(
             swiftSettings: strict),
         // Both at once, for `make run`.
         .target(name: "Programs", dependencies: ["historyctl", "historyd"], swiftSettings: strict),
-        .executableTarget(
-            name: "historyd-bench",
-            dependencies: [
-                "CoreDataStores", "PersistentHistory", "CPlatform", "CSQLiteHistory", arguments, sqlite,
-            ],
-            swiftSettings: strict),
 
         // SQLite's default VFS in the tests: files on disks that fail when they are told to.
         .target(name: "CFaultVFS", dependencies: [sqlite], path: "Tests/CFaultVFS"),
@@ -178,8 +171,6 @@ let package = Package(
             name: "HistoryNATSTests",
             dependencies: ["HistoryMirrors", "HistoryNATS", "PersistentHistory", "TestSupport", grdb, sqlite],
             swiftSettings: strict),
-        .testTarget(
-            name: "BenchTests", dependencies: ["historyd-bench", "TestSupport"], swiftSettings: strict),
         .testTarget(
             name: "BlackBoxTests",
             dependencies: ["CoreDataStores", "TestSupport", "PersistentHistory", "HistoryFeed"],

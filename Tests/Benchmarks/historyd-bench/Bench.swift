@@ -7,7 +7,7 @@ struct Bench: ParsableCommand {
         commandName: "historyd-bench",
         abstract: "Measures historyd, each figure against a baseline in the same run.",
         subcommands: [
-            Run.self, Compare.self, Aims.self, IdleCommand.self, CleanCommand.self, WriteCommand.self,
+            Run.self, Compare.self, Aims.self, IdleCommand.self, WriteCommand.self,
         ],
         defaultSubcommand: Run.self)
 }

@@ -1,8 +1,3 @@
-import ArgumentParser
-import Dispatch
-import Glibc
-import PersistentHistory
-
 /// How a cleanup slows a writer: the time of its commits with and without a cleanup, in turns.
 struct CleaningBenchmark: Benchmark {
     let workplace: Workplace
@@ -23,7 +18,9 @@ struct CleaningBenchmark: Benchmark {
             for _ in 0..<sizes.rounds {
                 let alone = try writer.times(sizes.commits)
                 let cleaned = try Self.cleaned(store)
-                let cleaner = try Child([workplace.bench, "clean", store])
+                let daemon = try daemon(of: store)
+                defer { daemon.end() }
+                let cleaner = try Child(Self.clean(daemon))
                 defer { cleaner.end() }
                 Clock.pause(microseconds: 200_000)
                 let disturbed = try writer.times(sizes.commits)
@@ -35,6 +32,16 @@ struct CleaningBenchmark: Benchmark {
             figures += times.figures(aim: .ratioAtMost(2))
         }
         return figures + [try rest(store)]
+    }
+
+    /// One without consumers: it only cleans.
+    private func daemon(of store: String) throws -> DaemonProcess {
+        try DaemonProcess(workplace, DaemonSetup(stores: [.init(store, readers: [])], hooks: []))
+    }
+
+    /// Deletes all history, and ends when it is deleted.
+    private static func clean(_ daemon: DaemonProcess) -> [String] {
+        [Workplace.program("historyctl"), "clean", "--force", "--timeout", "1h", "--socket", daemon.socket]
     }
 
     /// The progress of the cleanup.
@@ -59,31 +66,11 @@ struct CleaningBenchmark: Benchmark {
     /// Deletes the rest while nothing else writes.
     private func rest(_ store: String) throws -> Figure {
         let count = try Connection(store).number("SELECT count(*) FROM historyd_change")
+        let daemon = try daemon(of: store)
+        defer { daemon.end() }
         let start = Clock.now
-        _ = try Child([workplace.bench, "clean", store]).waitForEnd()
+        try Child.run(Self.clean(daemon))
         let seconds = Double(Clock.now - start) / 1e9
         return Figure("cleaning", "changes deleted without a writer", Double(count) / seconds, .perSecond)
-    }
-}
-
-/// Deletes all history of a store.
-struct CleanCommand: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "clean", abstract: "Deletes a store's history.", shouldDisplay: false)
-
-    @Argument var store: String
-
-    func run() {
-        // As in `IdleCommand`: it becomes asynchronous only here.
-        Task {
-            do {
-                _ = try await HistoryCleaner(path: store, rule: DeliveryRule(authors: [])).clean(through: .max)
-                Glibc.exit(0)
-            } catch {
-                Progress.note("\(error)")
-                Glibc.exit(1)
-            }
-        }
-        dispatchMain()
     }
 }

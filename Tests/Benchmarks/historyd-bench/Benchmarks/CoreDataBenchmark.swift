@@ -1,5 +1,4 @@
 import CoreDataStores
-import PersistentHistory
 
 /// Reads the history of a store that Core Data would have written, from the file to lines of JSON. The baseline steps
 /// through the same rows and does nothing with them.
@@ -29,10 +28,10 @@ struct CoreDataBenchmark: Benchmark {
         let count = try make(store)
         var (ours, plain): ([Double], [Double]) = ([], [])
         for _ in 0..<sizes.rounds {
-            plain.append(Double(count) / (try time([workplace.program("bench-coredata"), store])))
+            plain.append(Double(count) / (try time([Workplace.program("bench-coredata"), store])))
             ours.append(
                 Double(count)
-                    / (try time([workplace.program("historyctl"), "history", store, "--format", "json"])))
+                    / (try time([Workplace.program("historyctl"), "history", store, "--format", "json"])))
         }
         return [
             Figure(

@@ -15,7 +15,7 @@ struct IdleBenchmark: Benchmark {
         defer { daemon.end() }
         let consumer = try ConsumerProcess(.watch, stores[1], workplace)
         defer { consumer.end() }
-        let idle = try Child([workplace.bench, "wait"])
+        let idle = try Child([Workplace.bench, "wait"])
         defer { idle.end() }
         // Each has worked, and has come to rest again.
         for (writer, stamps) in zip(writers, [daemon.stamps, consumer.stamps]) {

@@ -25,7 +25,7 @@ struct InstructionsBenchmark: Benchmark {
         let stamps = try StampReader(named: "\(folder)/stamps")
         var home = try DaemonHome(
             workplace, DaemonSetup(stores: [.init(store)]), in: folder,
-            plugin: [workplace.program("bench-plugin"), "\(folder)/stamps"])
+            plugin: [Workplace.program("bench-plugin"), "\(folder)/stamps"])
         try home.runOnce()
         try home.keep([Self.store])
         // What a debugger reads of the daemon, this valgrind cannot.
@@ -36,7 +36,7 @@ struct InstructionsBenchmark: Benchmark {
         home.historyd = stripped
 
         let counter = Counter(
-            valgrind: valgrind, log: "\(folder)/count", shim: workplace.program("bench-pidfd.so"))
+            valgrind: valgrind, log: "\(folder)/count", shim: Workplace.program("bench-pidfd.so"))
         let sizes = [0, 100, 1100]
         var counts = sizes.map { _ in Counts() }
         // Rounds hardly differ.
@@ -48,7 +48,7 @@ struct InstructionsBenchmark: Benchmark {
                     try counter.count { try home.runOnce(under: $0, environment: counter.environment) })
                 counts[index].consumer.append(
                     try counter.count {
-                        _ = try Child($0 + [workplace.program("bench-consumer"), "drain", store]).waitForEnd()
+                        _ = try Child($0 + [Workplace.program("bench-consumer"), "drain", store]).waitForEnd()
                     })
                 try stamps.discard()
             }

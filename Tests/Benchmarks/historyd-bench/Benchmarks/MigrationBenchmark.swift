@@ -1,5 +1,4 @@
 import ArgumentParser
-import PersistentHistory
 
 /// How long changes go unrecorded after a table was rebuilt, while a writer commits without a pause: until the daemon
 /// has created the triggers again.
@@ -24,7 +23,7 @@ struct MigrationBenchmark: Benchmark {
 
     private func untilRecorded(_ store: String) throws -> Double {
         let connection = try Connection(store)
-        let writer = try Child([workplace.bench, "write", store])
+        let writer = try Child([Workplace.bench, "write", store])
         defer { writer.end() }
         Clock.pause(microseconds: 200_000)
         connection.waitForLocks(milliseconds: 0)

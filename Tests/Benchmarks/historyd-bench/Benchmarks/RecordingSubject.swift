@@ -1,5 +1,4 @@
 import Glibc
-import PersistentHistory
 
 /// A store with its only connection, which writes.
 final class RecordingSubject {
@@ -37,7 +36,7 @@ final class RecordingSubject {
         case .untracked: break
         case .floor: try connection.execute(RecordedTable.floor)
         case .handWritten: try connection.execute(RecordedTable.handWritten)
-        case .declared, .undeclared: try Tracking.track(path, ["item": ["c3"]])
+        case .declared, .undeclared: try BenchStore.track(path, preserving: "c3")
         }
         if kind == .declared { try connection.declareAuthor(BenchStore.writer) }
         insert = try Statement(connection, table.insert)

@@ -11,7 +11,7 @@ struct StreamBenchmark: Benchmark {
     private var rounds: Int { min(sizes.rounds, 3) }
 
     func measure(_: inout [String]) throws -> [Figure] {
-        for program in ["historyd-nats", "bench-stream"].map(workplace.program) where access(program, X_OK) != 0
+        for program in ["historyd-nats", "bench-stream"].map(Workplace.program) where access(program, X_OK) != 0
         {
             throw Tool.Missing(reason: "there is no program \"\(program)\"; it needs libnats-dev.")
         }

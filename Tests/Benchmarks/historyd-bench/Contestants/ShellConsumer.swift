@@ -1,5 +1,4 @@
 import Glibc
-import PersistentHistory
 
 /// The script with inotifywait and sqlite3. It prints a line for each row, and the time is taken when the line has
 /// been read.
@@ -15,7 +14,7 @@ final class ShellConsumer {
         let ends = try Child.pipe()
         defer { close(ends.writing) }
         child = try Child(
-            [shell, workplace.program("bench-consumer.sh"), store],
+            [shell, Workplace.program("bench-consumer.sh"), store],
             environment: ["PATH=\(Tool.usual.joined(separator: ":"))"], output: ends.writing, isGroup: true)
         lines = LineReader(ends.reading)
         guard try lines.next(within: StampReader.timeout) != nil else {
@@ -40,7 +39,8 @@ final class ShellConsumer {
 final class LineReader {
     private let descriptor: Int32
     private var waiting: ArraySlice<(text: Substring, time: Int64)> = []
-    private var splitter = LineSplitter()
+    /// The beginning of a line whose end has not come.
+    private var start: [UInt8] = []
 
     /// Takes ownership of the descriptor.
     init(_ descriptor: Int32) { self.descriptor = descriptor }
@@ -63,9 +63,8 @@ final class LineReader {
         let count = read(descriptor, &buffer, buffer.count)
         let time = Clock.now
         guard count > 0 else { throw BenchError("A program that should print lines has ended.") }
-        var rest = buffer[..<count]
-        while let (line, _) = splitter.next(&rest) {
-            waiting.append((Substring(decoding: line, as: UTF8.self), time))
-        }
+        var lines = (start + buffer[..<count]).split(separator: 0x0A, omittingEmptySubsequences: false)
+        start = Array(lines.removeLast())
+        waiting += lines.map { (Substring(decoding: $0, as: UTF8.self), time) }
     }
 }

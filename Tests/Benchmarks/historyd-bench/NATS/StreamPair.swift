@@ -92,7 +92,7 @@ final class StreamPair {
     private func bare(_ arguments: String...) throws -> Child {
         let log = try FileBytes.create("\(folder)/\(arguments[0]).log")
         defer { close(log) }
-        return try Child([workplace.program("bench-stream")] + arguments, errors: log)
+        return try Child([Workplace.program("bench-stream")] + arguments, errors: log)
     }
 
     private struct Configuration: Encodable {
@@ -123,7 +123,7 @@ final class StreamPair {
         let log = try FileBytes.create("\(folder)/\(role).log")
         defer { close(log) }
         return try Child(
-            [workplace.program("historyd-nats"), "--config", file],
+            [Workplace.program("historyd-nats"), "--config", file],
             environment: ["STATE_DIRECTORY=\(home)", "RUNTIME_DIRECTORY=\(home)"], errors: log)
     }
 }

@@ -12,14 +12,14 @@ final class ConsumerProcess {
 
     /// Starts it, and waits until it listens if it does so.
     init(_ mode: Mode, _ store: String, _ workplace: Workplace, plugin hasPlugin: Bool = false) throws {
-        let command = [workplace.program("bench-consumer"), mode.rawValue, store]
+        let command = [Workplace.program("bench-consumer"), mode.rawValue, store]
         let ends = try Child.pipe()
         defer { close(ends.writing) }
         if hasPlugin {
             defer { close(ends.reading) }
             let pipe = "\(try workplace.makeFolder())/stamps"
             stamps = try StampReader(named: pipe)
-            plugin = try Child([workplace.program("bench-plugin"), pipe], input: ends.reading)
+            plugin = try Child([Workplace.program("bench-plugin"), pipe], input: ends.reading)
             consumer = try Child(command + ["--requests"], output: ends.writing)
         } else {
             stamps = StampReader(ends.reading)

@@ -1,21 +1,23 @@
 import Glibc
-import PersistentHistory
 
 /// The real daemon with a configuration of its own, and one coprocess plugin.
 final class DaemonProcess {
     let stamps: StampReader
     let started: Int64
     let child: Child
+    /// Of its control socket.
+    let socket: String
 
     /// Starts it, and waits until it says that it is ready.
     init(_ workplace: Workplace, _ setup: DaemonSetup) throws {
         let folder = try workplace.makeFolder()
         stamps = try StampReader(named: "\(folder)/stamps")
         let configuration = try setup.write(
-            to: folder, command: [workplace.program("bench-plugin"), "\(folder)/stamps"])
+            to: folder, command: [Workplace.program("bench-plugin"), "\(folder)/stamps"])
         let log = try FileBytes.create("\(folder)/log")
         defer { close(log) }
         let readiness = try ReadinessSocket("\(folder)/notify")
+        socket = "\(folder)/control.sock"
         started = Clock.now
         child = try Child(
             [workplace.historyd, "--config", configuration],
@@ -41,12 +43,18 @@ struct ReadinessSocket: ~Copyable {
 
     init(_ path: String) throws {
         descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
-        guard path.utf8.count <= UnixAddress.longestPath else {
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        guard path.utf8.count < MemoryLayout.size(ofValue: address.sun_path) else {
             throw BenchError("The path of the stores' folder is too long for a socket.")
         }
-        guard UnixAddress.with(path, { bind(descriptor, $0, $1) }) == 0 else {
-            throw BenchError.system("make a socket")
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        let isBound = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
+            }
         }
+        guard isBound else { throw BenchError.system("make a socket") }
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
     }
 

@@ -15,9 +15,13 @@ struct DaemonSetup {
             let path: String
         }
 
+        /// Only what is asked for is deleted.
+        struct Cleaning: Encodable { let strategy = "none" }
+
         let name: String
         let path: String
         var authors: [Author]
+        let clean = Cleaning()
 
         /// A store that only `Writer` writes to, for `Reader`.
         init(_ path: String, name: String = "store", readers: [Author] = [.init(name: BenchStore.reader)]) {

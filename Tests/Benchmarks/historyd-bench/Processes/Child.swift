@@ -1,6 +1,5 @@
-import CPlatform
 import Glibc
-import PersistentHistory
+import Synchronization
 
 /// A program that runs on behalf of a benchmark.
 final class Child {
@@ -64,6 +63,13 @@ final class Child {
         isRunning = false
         kill(target, signal)
         wait()
+    }
+
+    /// Runs a program to its end.
+    static func run(_ command: [String]) throws(BenchError) {
+        guard try Child(command).waitForEnd().status == 0 else {
+            throw BenchError("\(command.joined(separator: " ")) failed.")
+        }
     }
 
     /// How a program ended.

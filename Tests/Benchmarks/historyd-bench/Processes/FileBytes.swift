@@ -1,11 +1,14 @@
-import CPlatform
 import Glibc
-import PersistentHistory
 
 /// Whole files and descriptors, read and written by system calls.
 enum FileBytes {
     /// A small file's text, as those in /proc; empty if there is none.
-    static func text(of path: String) -> String { AtomicFile.text(path) }
+    static func text(of path: String) -> String {
+        let file = open(path, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return "" }
+        defer { close(file) }
+        return text(from: file)
+    }
 
     /// Everything up to the end.
     static func text(from file: Int32) -> String {
@@ -28,7 +31,11 @@ enum FileBytes {
 
 enum Clock {
     /// Nanoseconds of CLOCK_MONOTONIC: the same in all processes.
-    static var now: Int64 { LoopClock.monotonicNanoseconds }
+    static var now: Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
 
     static func pause(microseconds: UInt32) {
         usleep(microseconds)

@@ -1,4 +1,3 @@
-import CPlatform
 import Glibc
 
 /// What /proc shows of a process (proc(5)).

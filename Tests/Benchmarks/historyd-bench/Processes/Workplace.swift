@@ -1,30 +1,24 @@
 import FoundationEssentials
 import Glibc
-import PersistentHistory
+import Synchronization
 
 /// A folder for everything that a run creates, and the programs that it starts. Both are removed at the end, also when
 /// the run is interrupted.
 final class Workplace: Sendable {
     /// The programs that are running.
-    static let children = Locked<Set<pid_t>>([])
+    static let children = Mutex<Set<pid_t>>([])
+
+    /// This program's own file, beside which are the others.
+    static let bench = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
 
     let folder: String
-    /// This program's own file.
-    let bench: String
     let historyd: String
-    /// The folder of the programs.
-    private let programs: String
 
     /// - Parameter historyd: The daemon to measure; nil for the one beside this program.
     init(historyd given: String?) throws {
-        let file = FileManager.default
-        bench = try file.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let programs = bench.split(separator: "/", omittingEmptySubsequences: false).dropLast()
-            .joined(separator: "/")
-        self.programs = programs
-        historyd = given ?? "\(programs)/historyd"
-        for program in [historyd, "\(programs)/bench-consumer", "\(programs)/bench-plugin"]
-        where !file.isExecutableFile(atPath: program) {
+        historyd = given ?? Self.program("historyd")
+        for program in [historyd] + ["historyctl", "bench-consumer", "bench-plugin"].map(Self.program)
+        where !FileManager.default.isExecutableFile(atPath: program) {
             throw BenchError("There is no program \"\(program)\": `make bench` builds it.")
         }
         let parent = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
@@ -35,9 +29,12 @@ final class Workplace: Sendable {
     }
 
     /// A program that was built beside this one.
-    func program(_ name: String) -> String { "\(programs)/\(name)" }
+    static func program(_ name: String) -> String {
+        let folder = bench.split(separator: "/", omittingEmptySubsequences: false).dropLast()
+        return (folder + [name[...]]).joined(separator: "/")
+    }
 
-    private static let made = Locked(0)
+    private static let made = Mutex(0)
 
     /// A new folder in it. Its name is short, because the path of a socket must be.
     func makeFolder() throws -> String {

@@ -1,5 +1,3 @@
-import PersistentHistory
-
 /// A store with one table, as the benchmarks write to it.
 enum BenchStore {
     enum Journal: String {
@@ -20,7 +18,14 @@ enum BenchStore {
             PRAGMA journal_mode = \(journal.rawValue);
             CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT NOT NULL, note TEXT, quantity INTEGER NOT NULL);
             """)
-        try Tracking.track(path, [BinaryText(table): ["name"]])
+        try track(path, preserving: "name")
+    }
+
+    /// Has the table's changes recorded, and a column's value kept when a row is deleted.
+    static func track(_ path: String, preserving column: String) throws(BenchError) {
+        try Child.run([
+            Workplace.program("historyctl"), "track", path, table, "--preserve", "\(table).\(column)",
+        ])
     }
 
     /// Makes a long history cheaply: written into its table as the triggers write it (see "How changes lie in
