@@ -127,13 +127,14 @@ let package = Package(
         .target(name: "Programs", dependencies: ["historyctl", "historyd"], swiftSettings: strict),
 
         // SQLite's default VFS in the tests: files on disks that fail when they are told to.
-        .target(name: "CFaultVFS", dependencies: [sqlite], path: "Tests/CFaultVFS"),
+        .target(name: "CFaultVFS", dependencies: [sqlite], path: "Tests/Support/CFaultVFS"),
         .target(
             name: "TestSupport", dependencies: ["CFaultVFS", "PersistentHistory", grdb, logging],
-            path: "Tests/TestSupport", swiftSettings: strict),
+            path: "Tests/Support/TestSupport", swiftSettings: strict),
         // Writes stores as Core Data does, and knows what is in them.
         .target(
-            name: "CoreDataStores", dependencies: [sqlite], path: "Tests/CoreDataStores", swiftSettings: strict),
+            name: "CoreDataStores", dependencies: [sqlite], path: "Tests/Support/CoreDataStores",
+            swiftSettings: strict),
         .testTarget(
             name: "PersistentHistoryTests",
             dependencies: [
@@ -187,7 +188,7 @@ let package = Package(
         // Without the simulation's program itself, which would stand in for libc in all tests.
         .testTarget(name: "SimulationTests", dependencies: ["TestSupport"], swiftSettings: strict),
         // What a simulated process takes for libc and the kernel.
-        .target(name: "CSimulation", path: "Tests/CSimulation"),
+        .target(name: "CSimulation", path: "Tests/Support/CSimulation"),
         .executableTarget(
             name: "historyd-simulation",
             dependencies: [
@@ -203,7 +204,7 @@ let package = Package(
         // Stands in for the daemon where it is systemd that is tested.
         .executableTarget(
             name: "ServiceProbe", dependencies: ["HistoryDaemon", "HistoryConfiguration", logging, lifecycle],
-            path: "Tests/ServiceProbe", swiftSettings: strict),
+            path: "Tests/Support/ServiceProbe", swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]
 )

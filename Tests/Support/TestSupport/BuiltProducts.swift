@@ -31,7 +31,7 @@ private actor ExtensionBuild {
 
     private static func compiled() async throws -> String {
         let sources = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../Sources/CSQLiteHistory").standardizedFileURL.path
+            .appending(path: "../../../Sources/CSQLiteHistory").standardizedFileURL.path
         let source = sources + "/history.c"
         // SQLite finds the entry point by the file's name.
         for name in ["libhistory.so", "test-products/libhistory.so"]

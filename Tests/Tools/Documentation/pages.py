@@ -39,7 +39,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 LANGUAGES = ("sh", "console", "python", "js", "json", "swift", "sql")
 
 

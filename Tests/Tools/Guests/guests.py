@@ -5,7 +5,7 @@ Python's sqlite3 and many object mappers do. In a write-ahead log, SQLite refuse
 connection has committed since the read, whatever the application's timeout. Applications of one row take turns by a
 lock of their own (--alone lets them fail by each other), so that without historyd none of them fails.
 
-    HISTORYD_BIN=.build/debug python3 Tests/Guests/guests.py table --seconds 10
+    HISTORYD_BIN=.build/debug python3 Tests/Tools/Guests/guests.py table --seconds 10
 
 "check" says what does not hold that is promised.
 

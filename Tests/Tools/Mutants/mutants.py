@@ -108,7 +108,7 @@ def main():
     parser.add_argument("--limit", type=float, default=180, help="seconds that the tests of one mutant may take")
     parser.add_argument("--check", action="store_true", help="only see whether all apply")
     arguments = parser.parse_args()
-    source = HERE.parent.parent
+    source = HERE.parents[2]
     tree = (arguments.tree or source / ".build" / "mutants").resolve()
     mutants = [Mutant(path) for path in sorted(HERE.glob("*.mutant"))]
     unfit = copy(source, tree, mutants)

@@ -1008,7 +1008,7 @@ def operating(bench):
 
 
 def page_block(language, number=0):
-    page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../Sources/PersistentHistory/"
+    page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../Sources/PersistentHistory/"
                         "PersistentHistory.docc/Nats.md")
     with open(page) as file:
         return re.findall("```" + language + "\n(.*?)```", file.read(), re.S)[number]
@@ -1693,7 +1693,7 @@ def ddl(bench):
 
 def sample(number):
     """A sample of the page *NATS*."""
-    page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../Sources/PersistentHistory/"
+    page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../Sources/PersistentHistory/"
                         "PersistentHistory.docc/Nats.md")
     with open(page) as file:
         return re.findall("```python\n(.*?)```", file.read(), re.S)[number]
