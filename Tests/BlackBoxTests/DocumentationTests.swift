@@ -27,7 +27,10 @@ struct DocumentationTests {
             atPath: folder.file("libhistory.so"), withDestinationPath: try await BuiltProducts.libhistory())
         let output = try await Command(
             ClientPackages.python,
-            [Sources.path("Tests/Tools/Documentation/pages.py"), "--programs", folder.path, Sources.path(page)],
+            [
+                Sources.path("Tests/Tools/Documentation/pages.py"), "--programs", folder.path,
+                Sources.path(page),
+            ],
             limit: .seconds(300)
         ).succeed()
         print(output)
