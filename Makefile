@@ -4,6 +4,8 @@
 SHELL = /bin/bash
 .SHELLFLAGS = -o pipefail -c
 
+# Where somebody's own `swift build` builds: it has other flags, and would build all of this again.
+unexport SWIFTPM_BUILD_DIR
 SWIFT   ?= swift
 CC      ?= cc
 PREFIX  ?= /usr/local
@@ -38,15 +40,18 @@ EXTENSION = Sources/CSQLiteHistory/history.c
 # SwiftPM would link the extension against the Swift runtime, and it could not be loaded without one.
 build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
 	-o $(1)/libhistory.so $(EXTENSION)
+# The benchmarks are a package of their own, and what they measure is not built with them. $(1): how; $(2): the build's folder.
+build-benchmarks = $(1) --package-path Tests/Benchmarks --scratch-path .build/benchmarks && \
+	ln -f .build/benchmarks/$(notdir $(2))/historyd-bench $(2)
 # What is compared to is written in C: it needs the least that can be needed.
-compile = { [ $(1) -nt Sources/BenchPrograms/$(firstword $(2)) ] || \
-	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -o $(1) Sources/BenchPrograms/$(2); }
+compile = { [ $(1) -nt Tests/Benchmarks/Programs/$(firstword $(2)) ] || \
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -o $(1) Tests/Benchmarks/Programs/$(2); }
 bench-programs = $(call compile,$(1)/bench-consumer,consumer.c -lsqlite3) && \
 	$(call compile,$(1)/bench-plugin,plugin.c) && \
 	$(call compile,$(1)/bench-coredata,coredata.c -lsqlite3) && \
 	$(call compile,$(1)/bench-stream,stream.c -lnats -lsqlite3) && \
 	$(call compile,$(1)/bench-pidfd.so,pidfd.c -fPIC -shared) && \
-	cp Sources/BenchPrograms/consumer.sh $(1)/bench-consumer.sh
+	cp Tests/Benchmarks/Programs/consumer.sh $(1)/bench-consumer.sh
 # Completions for shells, from the programs themselves.
 make-completions = mkdir -p $(1)/completions && for program in historyd historyctl historyd-nats; do \
 	for shell in bash zsh fish; do \
@@ -90,6 +95,9 @@ toolchain:
 Package.resolved: config/versions | dependencies
 	@config/pin $(CURDIR)
 
+Tests/Benchmarks/Package.resolved: Package.resolved
+	@cp $< $@
+
 raise-versions: toolchain ## Take the newest versions of the packages that Package.swift allows.
 	$(SWIFT) package update
 	config/pin --raise $(CURDIR)
@@ -110,11 +118,12 @@ programs: dependencies Package.resolved
 	@$(debug-build) --target Programs
 	@$(call build-extension,.build/debug)
 
-debug: dependencies Package.resolved ## Build for development, tests included, in .build/debug.
+debug: dependencies Package.resolved Tests/Benchmarks/Package.resolved ## Build for development, tests included, in .build/debug.
 	$(debug-build) --build-tests
 	$(call build-extension,.build/debug)
 	@python3 config/man/make-man .build/debug '$(VERSION)' .build/debug/man >/dev/null
 	$(call make-completions,.build/debug)
+	$(call build-benchmarks,$(debug-build) --build-tests,.build/debug)
 	$(call bench-programs,.build/debug)
 
 test: debug ## Run every test. TESTFLAGS="--filter NAME" runs some, here and below.
@@ -125,7 +134,7 @@ SEED  ?= $(shell date +%s)
 CASES ?= 20000
 
 test-differential: debug ## Compare histories with the tables, for CASES= random cases from SEED= on; SQLITE=current uses a current SQLite.
-	$(if $(filter current,$(SQLITE)),/usr/bin/python3 Tests/CurrentSQLite/make-library.py .build/current-sqlite)
+	$(if $(filter current,$(SQLITE)),/usr/bin/python3 Tests/Tools/CurrentSQLite/make-library.py .build/current-sqlite)
 	HISTORYD_DIFFERENTIAL_SEED=$(SEED) HISTORYD_DIFFERENTIAL_CASES=$(CASES) \
 		$(if $(filter current,$(SQLITE)),LD_LIBRARY_PATH=.build/current-sqlite) \
 		$(call tests-in,.build/debug) --filter DifferentialTests
@@ -136,7 +145,7 @@ test-faults: debug ## Let every call of every operation to the disk fail, from S
 test-openapi: debug ## Make requests that are derived from config/openapi.json to a live daemon, CASES= for each operation.
 	@[ -x .build/openapi/bin/schemathesis ] || { python3 -m venv .build/openapi && \
 		.build/openapi/bin/pip install --quiet 'schemathesis>=4,<5'; }
-	.build/openapi/bin/python Tests/OpenAPI/derive.py .build/debug/historyd .build/debug/historyctl \
+	.build/openapi/bin/python Tests/Tools/OpenAPI/derive.py .build/debug/historyd .build/debug/historyctl \
 		$(if $(filter 20000,$(CASES)),20,$(CASES))
 
 test-packages: debug ## Install, upgrade and purge the Debian packages in a booted system. As root.
@@ -147,32 +156,32 @@ test-packages: debug ## Install, upgrade and purge the Debian packages in a boot
 test-docs: debug ## Run every sample of the README and the pages: also those that build a Swift package; and as an installation leaves a machine.
 	$(SWIFT) build -c release --target HistoryFeed
 	@python=.build/client-packages/bin/python; [ -x $$python ] || python=/usr/bin/python3; \
-	$$python Tests/Documentation/pages.py --slow --programs .build/debug README.md $(CATALOG)/*.md
+	$$python Tests/Tools/Documentation/pages.py --slow --programs .build/debug README.md $(CATALOG)/*.md
 	@[ "$$(id -u)" = 0 ] || { echo "As installed: left out, it takes root." >&2; exit; }; \
 	for prefix in /usr /usr/local; do \
-		Tests/Documentation/installed-pages $$prefix .build/debug README.md $(CATALOG)/*.md || exit; done
+		Tests/Tools/Documentation/installed-pages $$prefix .build/debug README.md $(CATALOG)/*.md || exit; done
 
 # By symbol graphs and the toolchain's own DocC: a plugin would be a dependency of everyone who uses the library.
 docs: toolchain ## Build the documentation as a web site in .build/docs/site; warnings are errors.
 	$(debug-build) --target HistoryFeed
-	Tests/Documentation/build-docs $(SWIFT) $(CATALOG) .build/docs $(DOCUMENTED)
+	Tests/Tools/Documentation/build-docs $(SWIFT) $(CATALOG) .build/docs $(DOCUMENTED)
 
 # The copy is built from scratch the first time.
 mutants: debug ## Break the code in some thirty places, one at a time, and say which test noticed. NAMES="..." tries some.
-	/usr/bin/python3 Tests/Mutants/mutants.py --swift $(SWIFT) $(NAMES)
+	/usr/bin/python3 Tests/Tools/Mutants/mutants.py --swift $(SWIFT) $(NAMES)
 
 # spin is a small package that nothing else here needs.
-model: ## Check the model of cursors, feeds, cleaning, restores and power failures (Tests/Model).
+model: ## Check the model of cursors, feeds, cleaning, restores and power failures (Tests/Tools/Model).
 	@command -v spin >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -qq -y spin
-	Tests/Model/check
+	Tests/Tools/Model/check
 
 # Within how many seconds a store beside must be served, and how long each parser is fuzzed.
 LIMIT ?= 1
 PARSERSECONDS ?= 60
 fuzz: debug ## Attack a daemon with CASES= mutated files and messages from SEED= on, then its parsers. As root.
-	/usr/bin/python3 Tests/Fuzz/fuzz.py .build/debug/historyd .build/debug/historyctl \
+	/usr/bin/python3 Tests/Tools/Fuzz/fuzz.py .build/debug/historyd .build/debug/historyctl \
 		--cases $(CASES) --seed $(SEED) --limit $(LIMIT)
-	Tests/Fuzz/parsers .build/debug $(PARSERSECONDS) $(SEED)
+	Tests/Tools/Fuzz/parsers .build/debug $(PARSERSECONDS) $(SEED)
 
 SEEDS ?= 1000
 FROM  ?= 1
@@ -193,31 +202,31 @@ simulate-coverage: toolchain ## Run SEEDS= seeds of each kind, and print how muc
 	@tools=$$(dirname $$(readlink -f $$(command -v $(SWIFT)))); \
 	$$tools/llvm-profdata merge -o $(COVERAGE)/simulation.profdata $(COVERAGE)/*.profraw && \
 	$$tools/llvm-cov export -summary-only -instr-profile $(COVERAGE)/simulation.profdata \
-		$(COVERAGE)/debug/historyd-simulation | /usr/bin/python3 Tests/Coverage/coverage.py $(CURDIR)/Sources
+		$(COVERAGE)/debug/historyd-simulation | /usr/bin/python3 Tests/Tools/Coverage/coverage.py $(CURDIR)/Sources
 
 fuzz-coredata: debug ## Read CASES= damaged Core Data stores, five times as many damaged models, and some of Apple's own.
 	HISTORYD_MUTATIONS=$(CASES) $(call tests-in,.build/debug) --filter 'CoreDataHostileTests'
 
 MINUTES ?= 10
 torture: debug ## Stress the daemon for MINUTES (10), and print the result. As root, also with a full disk.
-	/usr/bin/python3 Tests/Torture/torture.py .build/debug/historyd .build/debug/libhistory.so $$(( $(MINUTES) * 60 ))
+	/usr/bin/python3 Tests/Tools/Torture/torture.py .build/debug/historyd .build/debug/libhistory.so $$(( $(MINUTES) * 60 ))
 
 count-recording: programs ## Count the instructions that a recorded statement takes for each row, and the same one untracked.
 	@command -v valgrind >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -qq -y valgrind
-	/usr/bin/python3 Tests/Recording/instructions.py .build/debug/historyctl
+	/usr/bin/python3 Tests/Tools/Recording/instructions.py .build/debug/historyctl
 
 dedup-property: debug ## Let the sample plugin dedup.py merge rows of SEEDS= random stores.
-	folder=$$(mktemp -d) && /usr/bin/python3 Tests/Samples/dedup_property.py $$folder \
+	folder=$$(mktemp -d) && /usr/bin/python3 Tests/Tools/Samples/dedup_property.py $$folder \
 		.build/debug/historyctl $(CURDIR)/.build/debug/libhistory.so config/plugins/dedup.py $$RANDOM $(SEEDS); \
 		status=$$?; rm -rf $$folder; exit $$status
 
 torture-nats: debug ## Kill publisher, follower, server and daemons, restore the store, publish foreign messages, for MINUTES (10).
-	/usr/bin/python3 Tests/NATS/nats.py .build/debug foreign-all
-	[ $$(id -u) != 0 ] || /usr/bin/python3 Tests/NATS/nats.py .build/debug limits
-	/usr/bin/python3 Tests/NATS/nats.py .build/debug idle
-	/usr/bin/python3 Tests/NATS/nats.py .build/debug overtaken
-	/usr/bin/python3 Tests/NATS/adversity.py .build/debug narrow
-	/usr/bin/python3 Tests/NATS/nats.py .build/debug faults $$(( $(MINUTES) * 60 ))
+	/usr/bin/python3 Tests/Tools/NATS/nats.py .build/debug foreign-all
+	[ $$(id -u) != 0 ] || /usr/bin/python3 Tests/Tools/NATS/nats.py .build/debug limits
+	/usr/bin/python3 Tests/Tools/NATS/nats.py .build/debug idle
+	/usr/bin/python3 Tests/Tools/NATS/nats.py .build/debug overtaken
+	/usr/bin/python3 Tests/Tools/NATS/adversity.py .build/debug narrow
+	/usr/bin/python3 Tests/Tools/NATS/nats.py .build/debug faults $$(( $(MINUTES) * 60 ))
 
 run: toolchain ## Run the daemon on a small sample store in .run, to try it.
 	@config/sample/run --check $(CURDIR)/.run
@@ -255,12 +264,12 @@ bench-aims: ## Print which aims the last run, or that of the name A=, meets, in 
 bench-plots: ## Draw the last run, or that of the name A=, as SVG beside the page Performance.
 	@run=$(if $(A),.build/bench/$(A).json,$$(ls -t .build/bench/*.json 2>/dev/null | head -1)); \
 	[ -n "$$run" ] || { echo "There is no run in .build/bench: make bench makes one." >&2; exit 66; }; \
-	python3 Sources/BenchPrograms/plots.py "$$run" $(CATALOG)/Resources
+	python3 Tests/Benchmarks/Programs/plots.py "$$run" $(CATALOG)/Resources
 
-bench-build: dependencies Package.resolved
+bench-build: dependencies Package.resolved Tests/Benchmarks/Package.resolved
 	$(call build-product,historyd)
 	$(call build-product,historyd-nats)
-	$(call build-product,historyd-bench)
+	$(call build-benchmarks,$(call build-product,historyd-bench),.build/release)
 	$(call build-product,historyctl)
 	$(call bench-programs,.build/release)
 
@@ -289,7 +298,7 @@ container: ## Build an image of the daemon with podman or docker: IMAGE=.
 uninstall: ## Stop it, remove what `install` put there, but for configuration and state, and name stores with triggers.
 	$(installation) uninstall
 
-tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/Tests/tsan.suppressions
+tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/Tests/Support/tsan.suppressions
 tsan: dependencies Package.resolved ## Run the tests under the thread sanitizer.
 	$(debug-build) --build-tests --sanitize=thread --scratch-path .build-tsan
 	$(call build-extension,.build-tsan/debug)

@@ -36,7 +36,6 @@ let package = Package(
         .executable(name: "historyd", targets: ["historyd"]),
         .executable(name: "historyctl", targets: ["historyctl"]),
         .executable(name: "historyd-nats", targets: ["historyd-nats"]),
-        .executable(name: "historyd-bench", targets: ["historyd-bench"]),
     ],
     dependencies: [
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
@@ -49,9 +48,8 @@ let package = Package(
     targets: [
         // The loadable extension, also linked into the library for its own connections.
         .target(name: "CSQLiteHistory", dependencies: [sqlite], cSettings: [.define("SQLITE_CORE")]),
-        // posix_spawn and pidfd, which Swift does not see.
-        .target(name: "CSpawn"),
-        .target(name: "CTerminal"),
+        // What the kernel, the C library and the Swift runtime have, and Swift does not see.
+        .target(name: "CPlatform"),
         .systemLibrary(name: "CSystemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
         // For historyd-nats alone: it has threads of its own.
         .systemLibrary(name: "CNats", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
@@ -59,31 +57,24 @@ let package = Package(
         .systemLibrary(name: "CCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         // The other part, which reports its TLS objects.
         .systemLibrary(name: "CTLS", pkgConfig: "libssl", providers: [.apt(["libssl-dev"])]),
-
-        // epoll and its kin, which Swift does not see either.
-        .systemLibrary(name: "CLinux"),
         // The version, in a target of its own: little is built again when it changes.
         .target(name: "CVersion", cSettings: version),
-        // Gives back pages of code that only the start-up needed.
-        .target(name: "CMemory"),
         // Keeps ICU's data out of the programs.
         .target(
             name: "CNoLocaleData",
             cSettings: [.define("WITHOUT_LOCALE_DATA", .when(configuration: .release))]),
-        // The Swift runtime's hooks for a program that runs its tasks itself.
-        .target(name: "CTaskHooks"),
 
         .target(
             name: "PersistentHistory",
             dependencies: [
-                "CLinux", "CSQLiteHistory", "CTaskHooks", "CVersion", grdb, sqlite, logging, collections,
+                "CPlatform", "CSQLiteHistory", "CVersion", grdb, sqlite, logging, collections,
             ],
             swiftSettings: strict),
         .target(name: "HistoryConfiguration", dependencies: ["PersistentHistory"], swiftSettings: strict),
         .target(
             name: "HistoryPlugins",
             dependencies: [
-                "PersistentHistory", "HistoryConfiguration", "CSpawn", logging, lifecycle, collections,
+                "PersistentHistory", "HistoryConfiguration", "CPlatform", logging, lifecycle, collections,
             ],
             swiftSettings: strict),
         // What the daemon and historyctl say to each other.
@@ -98,7 +89,7 @@ let package = Package(
         .target(
             name: "HistoryDaemon",
             dependencies: [
-                "PersistentHistory", "HistoryConfiguration", "HistoryPlugins", "HistoryControl", "CMemory",
+                "PersistentHistory", "HistoryConfiguration", "HistoryPlugins", "HistoryControl", "CPlatform",
                 "CSystemd", logging, lifecycle,
             ] + nio,
             swiftSettings: strict),
@@ -110,41 +101,40 @@ let package = Package(
                 arguments, logging,
             ],
             swiftSettings: strict),
+        // Mirrors of a store on other machines: their files, and what is sent of a store.
+        .target(
+            name: "HistoryMirrors", dependencies: ["CCrypto", "PersistentHistory", grdb, sqlite],
+            swiftSettings: strict),
         // What publishing to a stream and following it decide, without a network.
-        .target(name: "HistoryNATS", dependencies: ["CCrypto", "PersistentHistory"], swiftSettings: strict),
+        .target(
+            name: "HistoryNATS", dependencies: ["HistoryMirrors", "PersistentHistory"], swiftSettings: strict),
         .executableTarget(
             name: "historyd-nats",
             dependencies: [
-                "CLinux", "CMemory", "CNats", "CNoLocaleData", "CTLS", collections, "HistoryNATS",
-                "HistoryDaemon",
-                "HistoryConfiguration",
-                "HistoryControl", "HistoryFeed", "PersistentHistory", arguments, logging, lifecycle,
+                "CNats", "CNoLocaleData", "CPlatform", "CTLS", collections,
+                "HistoryMirrors", "HistoryNATS", "HistoryDaemon", "HistoryConfiguration", "HistoryControl",
+                "HistoryFeed", "PersistentHistory", arguments, logging, lifecycle,
             ],
             swiftSettings: strict),
         .executableTarget(
             name: "historyctl",
             dependencies: [
-                "CNoLocaleData", "CTerminal", "PersistentHistory", "HistoryConfiguration", "HistoryControl",
+                "CNoLocaleData", "CPlatform", "PersistentHistory", "HistoryConfiguration", "HistoryControl",
                 arguments,
             ],
             swiftSettings: strict),
         // Both at once, for `make run`.
         .target(name: "Programs", dependencies: ["historyctl", "historyd"], swiftSettings: strict),
-        .executableTarget(
-            name: "historyd-bench",
-            dependencies: [
-                "CoreDataStores", "PersistentHistory", "CLinux", "CSQLiteHistory", arguments, sqlite,
-            ],
-            swiftSettings: strict),
 
         // SQLite's default VFS in the tests: files on disks that fail when they are told to.
-        .target(name: "CFaultVFS", dependencies: [sqlite], path: "Tests/CFaultVFS"),
+        .target(name: "CFaultVFS", dependencies: [sqlite], path: "Tests/Support/CFaultVFS"),
         .target(
             name: "TestSupport", dependencies: ["CFaultVFS", "PersistentHistory", grdb, logging],
-            path: "Tests/TestSupport", swiftSettings: strict),
+            path: "Tests/Support/TestSupport", swiftSettings: strict),
         // Writes stores as Core Data does, and knows what is in them.
         .target(
-            name: "CoreDataStores", dependencies: [sqlite], path: "Tests/CoreDataStores", swiftSettings: strict),
+            name: "CoreDataStores", dependencies: [sqlite], path: "Tests/Support/CoreDataStores",
+            swiftSettings: strict),
         .testTarget(
             name: "PersistentHistoryTests",
             dependencies: [
@@ -158,7 +148,7 @@ let package = Package(
         // Every fault of a disk, at every moment.
         .testTarget(
             name: "FaultTests",
-            dependencies: ["HistoryNATS", "PersistentHistory", "TestSupport", grdb, sqlite],
+            dependencies: ["HistoryMirrors", "HistoryNATS", "PersistentHistory", "TestSupport", grdb, sqlite],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryConfigurationTests",
@@ -180,10 +170,8 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "HistoryNATSTests",
-            dependencies: ["HistoryNATS", "PersistentHistory", "TestSupport", grdb, sqlite],
+            dependencies: ["HistoryMirrors", "HistoryNATS", "PersistentHistory", "TestSupport", grdb, sqlite],
             swiftSettings: strict),
-        .testTarget(
-            name: "BenchTests", dependencies: ["historyd-bench", "TestSupport"], swiftSettings: strict),
         .testTarget(
             name: "BlackBoxTests",
             dependencies: ["CoreDataStores", "TestSupport", "PersistentHistory", "HistoryFeed"],
@@ -200,7 +188,7 @@ let package = Package(
         // Without the simulation's program itself, which would stand in for libc in all tests.
         .testTarget(name: "SimulationTests", dependencies: ["TestSupport"], swiftSettings: strict),
         // What a simulated process takes for libc and the kernel.
-        .target(name: "CSimulation", path: "Tests/CSimulation"),
+        .target(name: "CSimulation", path: "Tests/Support/CSimulation"),
         .executableTarget(
             name: "historyd-simulation",
             dependencies: [
@@ -211,12 +199,12 @@ let package = Package(
             // Plugins are threads of the simulation, in the place of processes.
             linkerSettings: [
                 .unsafeFlags(
-                    ["start", "has_ended", "reap"].flatMap { ["-Xlinker", "--wrap=cspawn_\($0)"] })
+                    ["start", "has_ended", "reap"].flatMap { ["-Xlinker", "--wrap=cplatform_\($0)"] })
             ]),
         // Stands in for the daemon where it is systemd that is tested.
         .executableTarget(
             name: "ServiceProbe", dependencies: ["HistoryDaemon", "HistoryConfiguration", logging, lifecycle],
-            path: "Tests/ServiceProbe", swiftSettings: strict),
+            path: "Tests/Support/ServiceProbe", swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]
 )

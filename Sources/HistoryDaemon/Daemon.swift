@@ -1,4 +1,4 @@
-internal import CMemory
+internal import CPlatform
 internal import Glibc
 package import HistoryConfiguration
 import HistoryControl
@@ -161,7 +161,7 @@ package struct Daemon: Sendable {
             // Until now, no consumer was served that would have waited.
             reportStalls()
             // Most of what was read of the program until now only the start-up needed.
-            cmemory_give_back_code()
+            cplatform_give_back_code()
         } isStopping: {
             // The unit's TimeoutStopSec need not know the configuration.
             let limit = engine.stopTimeout.withLock { $0 } + Self.teardown

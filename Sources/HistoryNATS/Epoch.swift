@@ -1,4 +1,5 @@
-package import PersistentHistory
+package import HistoryMirrors
+import PersistentHistory
 
 /// The number of a line of history in a stream. It increases when the stream does not continue its earlier content.
 ///

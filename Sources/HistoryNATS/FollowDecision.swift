@@ -1,4 +1,4 @@
-package import PersistentHistory
+package import HistoryMirrors
 
 /// How a mirror stands to its stream, and what its follower does.
 package enum FollowDecision: Hashable, Sendable {

@@ -1,4 +1,4 @@
-package import PersistentHistory
+package import HistoryMirrors
 
 /// Decides what a follower does with each message, in the order of the stream.
 package struct GroupAssembler: Sendable {

@@ -1,4 +1,5 @@
-package import PersistentHistory
+package import HistoryMirrors
+import PersistentHistory
 
 /// The headers of a message.
 package struct GroupHeader: Hashable, Sendable {
@@ -207,4 +208,11 @@ package struct ForeignMessage: Error, Hashable, CustomStringConvertible {
 
     package static let unchained = ForeignMessage("it does not continue the message before it")
     package static let withoutParts = ForeignMessage("it does not follow the parts that it names")
+}
+
+extension SHA256 {
+    /// Whether everything is what a snapshot's head says. To be called once, instead of `hexadecimal`.
+    package func matches(_ head: GroupHeader.SnapshotHead) -> Bool {
+        count == head.bytes && (try? hexadecimal()) == head.digest
+    }
 }

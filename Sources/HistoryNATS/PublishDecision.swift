@@ -1,4 +1,4 @@
-package import PersistentHistory
+package import HistoryMirrors
 
 /// How a publisher continues, given what is known of the stream and the store's relation to it.
 package enum PublishDecision: Hashable, Sendable {

@@ -1,4 +1,4 @@
-package import PersistentHistory
+package import HistoryMirrors
 
 /// Whether a snapshot that was not completed can be continued in a stream.
 package enum SnapshotResumption {

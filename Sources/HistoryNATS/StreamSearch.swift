@@ -1,4 +1,4 @@
-package import PersistentHistory
+package import HistoryMirrors
 
 /// Finds a mirror's position in a stream by the content of the messages.
 ///

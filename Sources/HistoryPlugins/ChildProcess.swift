@@ -1,4 +1,4 @@
-import CSpawn
+import CPlatform
 import FoundationEssentials
 import Glibc
 import HistoryConfiguration
@@ -52,13 +52,13 @@ struct ChildProcess: Sendable {
         _ = kill(-processID, signal)
     }
 
-    private var hasEnded: Bool { cspawn_has_ended(processID) != 0 }
+    private var hasEnded: Bool { cplatform_has_ended(processID) != 0 }
 
     private func reap() -> ProcessEnd {
         for descriptor in [input, output, errors, end] { descriptor.close() }
         var status: Int32 = 0
         var signal: Int32 = 0
-        cspawn_reap(processID, &status, &signal)
+        cplatform_reap(processID, &status, &signal)
         return signal == 0 ? .exited(status) : .signaled(signal)
     }
 }
@@ -170,7 +170,7 @@ extension ChildProcess {
             var pidfd: Int32 = -1
             let number = withCStrings(plugin.command) { arguments in
                 withCStrings(environment) { environment in
-                    cspawn_start(
+                    cplatform_start(
                         program, arguments, environment,
                         pipes[0].theirs, pipes[1].theirs, pipes[2].theirs, DescriptorLimit.inherited,
                         &processID, &pidfd)
@@ -193,7 +193,7 @@ extension ChildProcess {
             var status: Int32 = 0
             var signal: Int32 = 0
             kill(-processID, SIGKILL)
-            cspawn_reap(processID, &status, &signal)
+            cplatform_reap(processID, &status, &signal)
             throw error
         }
     }
@@ -204,7 +204,7 @@ extension ChildProcess {
 
         init(for interest: HistoryLoop.Interest) throws(SystemError) {
             var ends: [Int32] = [-1, -1]
-            let number = cspawn_pipe(&ends)
+            let number = cplatform_pipe(&ends)
             guard number == 0 else { throw SystemError(call: "pipe2", number: number) }
             let (reading, writing) = (ends[0], ends[1])
             theirs = interest == .reading ? writing : reading

@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 import Glibc
 import PersistentHistory
 

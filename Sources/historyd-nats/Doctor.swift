@@ -3,6 +3,7 @@ import Glibc
 import HistoryConfiguration
 import HistoryFeed
 import HistoryNATS
+import HistoryMirrors
 import PersistentHistory
 
 /// What can be wrong where it is installed, as the running program finds it: as its user and inside its sandbox. It

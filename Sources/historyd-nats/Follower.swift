@@ -2,6 +2,7 @@ import HistoryConfiguration
 import HistoryDaemon
 import HistoryNATS
 import Logging
+import HistoryMirrors
 import PersistentHistory
 
 /// Follows one stream into a mirror.

@@ -1,4 +1,4 @@
-internal import CMemory
+internal import CPlatform
 import Foundation
 import Glibc
 import HistoryConfiguration
@@ -100,7 +100,7 @@ struct NATSService: Sendable {
                         : "historyd-nats is ready: it \(line).")
                 answer([])
                 // Most of what was read of the program until now only the start-up needed.
-                cmemory_give_back_code()
+                cplatform_give_back_code()
             } until: {
                 ending = await next(&commands, configuration, statusChanged)
             }

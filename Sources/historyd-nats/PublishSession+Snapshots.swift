@@ -2,6 +2,7 @@ import Foundation
 import HistoryConfiguration
 import HistoryNATS
 import Logging
+import HistoryMirrors
 import PersistentHistory
 
 /// Snapshots of the whole store: when one is due, how it is sent, and what one that was not completed leaves.

@@ -2,6 +2,7 @@ import Foundation
 import HistoryConfiguration
 import HistoryNATS
 import Logging
+import HistoryMirrors
 import PersistentHistory
 
 /// A publisher's session: one connection, from the end of the stream on.

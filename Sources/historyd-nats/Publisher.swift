@@ -3,6 +3,7 @@ import HistoryConfiguration
 import HistoryDaemon
 import HistoryNATS
 import Logging
+import HistoryMirrors
 import PersistentHistory
 
 /// Publishes the history of one store.

@@ -1,5 +1,5 @@
 import HistoryNATS
-import PersistentHistory
+import HistoryMirrors
 
 /// The parts of a snapshot that a follower has, in a file in the mirror's folder.
 ///
@@ -16,7 +16,7 @@ final class SnapshotDownload {
     private(set) var count = 0
     /// Nil until the snapshot is complete in the stream.
     private(set) var head: GroupHeader.SnapshotHead?
-    private let digest = SnapshotDigest()
+    private let digest = SHA256()
 
     init(_ header: GroupHeader, from first: UInt64, created: String, spoolingIn folder: String) {
         self.header = header

@@ -1,6 +1,7 @@
 import HistoryDaemon
 import HistoryNATS
 import Logging
+import HistoryMirrors
 import PersistentHistory
 
 /// Loads the newest snapshot into a mirror: verifies it, and replaces the mirror's content in one transaction.

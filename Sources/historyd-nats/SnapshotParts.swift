@@ -1,3 +1,4 @@
+import HistoryMirrors
 import HistoryNATS
 import PersistentHistory
 

@@ -1,6 +1,6 @@
 import Foundation
 import HistoryNATS
-import PersistentHistory
+import HistoryMirrors
 
 /// Publishes a snapshot, and begins with it while the store is still read.
 ///

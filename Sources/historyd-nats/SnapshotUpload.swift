@@ -1,5 +1,5 @@
 import HistoryNATS
-import PersistentHistory
+import HistoryMirrors
 
 /// A snapshot that is on its way into the stream.
 ///
@@ -20,7 +20,7 @@ final class SnapshotUpload {
     /// Whether all of the store is in the group.
     var isRead = false
     var place: Place?
-    private let digest = SnapshotDigest()
+    private let digest = SHA256()
     private var hexadecimal: String?
     /// The bytes before it were given up, because the server has them.
     private var forgotten = 0
@@ -51,11 +51,10 @@ final class SnapshotUpload {
 
     /// The SHA-256 of all of it, once all parts were read.
     func digestText() throws -> String {
-        hexadecimal = hexadecimal ?? digest.hexadecimal()
-        guard let hexadecimal else {
-            throw NATSError(call: "publish a snapshot", reason: "OpenSSL does not calculate its SHA-256")
-        }
-        return hexadecimal
+        if let hexadecimal { return hexadecimal }
+        let text = try digest.hexadecimal()
+        hexadecimal = text
+        return text
     }
 }
 

@@ -1,6 +1,7 @@
 import DequeModule
 import HistoryConfiguration
 import HistoryNATS
+import HistoryMirrors
 import PersistentHistory
 
 /// Appends messages to a stream, each chained to the one before. Without waiting for acknowledgements, it sends a window

@@ -1,5 +1,6 @@
 import Foundation
 import HistoryNATS
+import HistoryMirrors
 import PersistentHistory
 
 /// What a publisher or a follower reports.

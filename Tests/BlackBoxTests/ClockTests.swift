@@ -164,7 +164,6 @@ struct ClockTests {
         let folder = Sources.path("Sources")
         let files = try #require(FileManager.default.enumerator(atPath: folder)).compactMap { $0 as? String }
             .filter { $0.hasSuffix(".swift") || $0.hasSuffix(".c") || $0.hasSuffix(".h") }
-            .filter { !$0.hasPrefix("historyd-bench/") && !$0.hasPrefix("BenchPrograms/") }
         #expect(files.count > 300)
         for file in files {
             let text = try Sources.text("Sources/\(file)")

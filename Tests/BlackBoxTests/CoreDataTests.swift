@@ -342,7 +342,7 @@ struct CoreDataTests {
                 page.components(separatedBy: "```python\n").last?.components(separatedBy: "```").first)
             let file = try bench.folder.write(
                 "copy-notes.py", script.replacing("file:Notes.store", with: "file:" + bench.store))
-            let maker = Sources.path("Tests/Documentation/sample-coredata")
+            let maker = Sources.path("Tests/Tools/Documentation/sample-coredata")
             try await Command(Products.python, [maker, bench.store, "3"]).succeed()
             try bench.configure(
                 Self.setup(),

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Every sample of the README and of the pages is run, in order, in a home of its own for each page:
-/// Tests/Documentation/pages.py says how.
+/// Tests/Tools/Documentation/pages.py says how.
 @Suite(.enabled(if: Products.areThere, Comment(rawValue: Products.missing)), .timeLimit(.minutes(60)))
 struct DocumentationTests {
     private static let catalog = "Sources/PersistentHistory/PersistentHistory.docc/"
@@ -27,7 +27,10 @@ struct DocumentationTests {
             atPath: folder.file("libhistory.so"), withDestinationPath: try await BuiltProducts.libhistory())
         let output = try await Command(
             ClientPackages.python,
-            [Sources.path("Tests/Documentation/pages.py"), "--programs", folder.path, Sources.path(page)],
+            [
+                Sources.path("Tests/Tools/Documentation/pages.py"), "--programs", folder.path,
+                Sources.path(page),
+            ],
             limit: .seconds(300)
         ).succeed()
         print(output)

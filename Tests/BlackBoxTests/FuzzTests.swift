@@ -12,7 +12,7 @@ struct FuzzTests {
     func fuzz(seed: Int) async throws {
         try await withWorkbench { bench in
             let script = URL(filePath: #filePath).deletingLastPathComponent()
-                .appending(path: "../Fuzz/fuzz.py").standardized.path
+                .appending(path: "../Tools/Fuzz/fuzz.py").standardized.path
             let run = try bench.start(
                 [
                     Products.python, script, Products.historyd, Products.historyctl, "--cases", "80", "--seed",

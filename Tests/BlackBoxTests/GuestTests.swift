@@ -16,7 +16,7 @@ struct GuestTests {
     func noFailures(name: String) async throws {
         let printed = try await Command(
             "/usr/bin/python3",
-            [Sources.path("Tests/Guests/guests.py"), "check", "--seconds", "3", "--only", name],
+            [Sources.path("Tests/Tools/Guests/guests.py"), "check", "--seconds", "3", "--only", name],
             environment: ["HISTORYD_BIN": (Products.historyd as NSString).deletingLastPathComponent]
         ).succeed()
         #expect(printed.trimmingCharacters(in: .whitespacesAndNewlines) == "ok")

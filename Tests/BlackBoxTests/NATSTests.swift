@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// A store and its mirror, with a real nats-server between them: `Tests/NATS/nats.py`.
+/// A store and its mirror, with a real nats-server between them: `Tests/Tools/NATS/nats.py`.
 @Suite(
     .enabled(if: Products.areThere, Comment(rawValue: Products.missing)),
     .enabled(
@@ -93,7 +93,7 @@ struct NATSTests {
         try await withWorkbench { bench in
             _ = try await BuiltProducts.libhistory()
             let script = URL(filePath: #filePath).deletingLastPathComponent()
-                .appending(path: "../NATS/\(script)").standardized.path
+                .appending(path: "../Tools/NATS/\(script)").standardized.path
             let programs = URL(filePath: Products.historyd).deletingLastPathComponent().path
             let run = try bench.start(
                 [Products.python, script, programs] + arguments, "nats",

@@ -107,7 +107,7 @@ struct SamplePluginTests {
         let outcome = try await Command(
             Products.python,
             [
-                Sources.path("Tests/Samples/dedup_property.py"), folder.path, Products.historyctl,
+                Sources.path("Tests/Tools/Samples/dedup_property.py"), folder.path, Products.historyctl,
                 BuiltProducts.libhistory(), Self.config + "/plugins/dedup.py", "\(seed)", "12",
             ]
         ).run()

@@ -10,7 +10,7 @@ struct TortureTests {
         try await withWorkbench { bench in
             let library = try await BuiltProducts.libhistory()
             let script = URL(filePath: #filePath).deletingLastPathComponent()
-                .appending(path: "../Torture/torture.py").standardized.path
+                .appending(path: "../Tools/Torture/torture.py").standardized.path
             let seed = Int.random(in: 0..<1_000_000)
             let run = try bench.start(
                 [Products.python, script, Products.historyd, library, "6", "\(seed)"], "torture",

@@ -7,7 +7,7 @@ import Testing
     func answers() async throws {
         let printed = try await Command(
             Products.python,
-            [Sources.path("Tests/Samples/webhook_answers.py"), Sources.path("config/plugins/webhook.py")]
+            [Sources.path("Tests/Tools/Samples/webhook_answers.py"), Sources.path("config/plugins/webhook.py")]
         ).succeed()
         #expect(
             printed == """

@@ -2,6 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
+import HistoryMirrors
 @testable import PersistentHistory
 
 /// An operation that is run with a fault at each of its calls to the disk.

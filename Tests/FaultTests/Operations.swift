@@ -3,6 +3,7 @@ import GRDB
 import TestSupport
 import Testing
 
+import HistoryMirrors
 @testable import PersistentHistory
 
 /// A program's own change, outside of historyd.

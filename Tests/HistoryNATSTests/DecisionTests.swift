@@ -1,4 +1,5 @@
 import HistoryNATS
+import HistoryMirrors
 import PersistentHistory
 import Testing
 
@@ -138,7 +139,7 @@ struct DecisionTests {
     @Test("A snapshot is taken if and only if its bytes and its digest are those that its head says")
     func snapshotDigest() {
         func matches(_ parts: [String], bytes: Int, digest: String) -> Bool {
-            let sum = SnapshotDigest()
+            let sum = SHA256()
             for part in parts { Array(part.utf8).withUnsafeBytes { sum.update($0) } }
             return sum.matches(
                 .init(firstSequence: 1, parts: parts.count, bytes: bytes, digest: digest, time: 0, kept: []))

@@ -1,6 +1,6 @@
 import Foundation
 import HistoryNATS
-import PersistentHistory
+import HistoryMirrors
 import Testing
 
 private let store = "0e6c3f0e-6f43-4c1e-9d52-6f2c6a3f6a10"

@@ -4,6 +4,7 @@ import HistoryNATS
 import TestSupport
 import Testing
 
+@testable import HistoryMirrors
 @testable import PersistentHistory
 
 /// A store, and a mirror of it, without a network between them.
@@ -429,7 +430,7 @@ struct MirrorTests {
         try pair.expectEqual()
         let chain = try MirrorSource(pair.folder.file("mirror.sqlite"), spoolingIn: pair.folder.path)
         let (mirrorID, _, mirrorSchema) = try chain.end()
-        let start = StreamPosition(number: end.number - 1, fingerprint: nil, schema: mirrorSchema.digest)
+        let start = StreamPosition(number: end.number - 1, fingerprint: nil, schema: try mirrorSchema.digest)
         guard case .group = try chain.next(after: start, of: mirrorID, knowing: mirrorSchema) else {
             Issue.record("The mirror does not go on.")
             return
@@ -465,25 +466,23 @@ struct ByteTests {
                 "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"
             ),
         ])
-    func digests(text: String, digest: String) {
-        #expect(SHA256.of(text.utf8) == digest)
-        let million = SHA256.of(repeatElement(UInt8(ascii: "a"), count: 1_000_000))
-        #expect(million == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0")
+    func digests(text: String, digest: String) throws {
+        #expect(try SHA256.of(Array(text.utf8)) == digest)
     }
 
     @Test("A snapshot's digest is the SHA-256 of all bytes, however they are divided")
-    func snapshotDigests() {
+    func snapshotDigests() throws {
         var random = SystemRandomNumberGenerator()
         for _ in 0..<50 {
             let bytes = (0..<Int.random(in: 0...1000)).map { _ in UInt8.random(in: 0...255, using: &random) }
-            let digest = SnapshotDigest()
+            let digest = SHA256()
             var rest = bytes[...]
             while !rest.isEmpty {
                 let piece = rest.prefix(Int.random(in: 1...200, using: &random))
                 Array(piece).withUnsafeBytes { digest.update($0) }
                 rest = rest.dropFirst(piece.count)
             }
-            #expect(digest.hexadecimal() == SHA256.of(bytes))
+            #expect(try digest.hexadecimal() == SHA256.of(bytes))
         }
     }
 

@@ -1,5 +1,5 @@
 import HistoryNATS
-import PersistentHistory
+import HistoryMirrors
 import Testing
 
 @Suite("What a server says about requests, and how much is requested")

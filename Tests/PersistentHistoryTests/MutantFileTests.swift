@@ -1,14 +1,14 @@
 import Foundation
 import Testing
 
-/// Each file of `Tests/Mutants` fits the code: else nobody would notice, before `make mutants` runs again, that a test of the
+/// Each file of `Tests/Tools/Mutants` fits the code: else nobody would notice, before `make mutants` runs again, that a test of the
 /// tests is gone.
 @Suite struct MutantFileTests {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 
     @Test func eachMutantsOldTextIsThereOnce() throws {
-        let folder = Self.root.appending(path: "Tests/Mutants")
+        let folder = Self.root.appending(path: "Tests/Tools/Mutants")
         let files = try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
             .filter { $0.pathExtension == "mutant" }
         #expect(files.count > 50)

@@ -5,7 +5,7 @@ import Testing
 @testable import PersistentHistory
 
 /// What connections do that were open while triggers named a table that was not there.
-@Suite(.timeLimit(.minutes(5))) struct RepairedStoreTests {
+@Suite(.timeLimit(.minutes(60))) struct RepairedStoreTests {
     /// By SQLite's own interface: nothing in between reads the schema.
     private final class Plain {
         private var handle: OpaquePointer?

@@ -12,7 +12,7 @@ extension ServiceTests {
             try await container.succeed("rm", "-rf", "/etc/historyd/plugins.d")
             for (file, path) in [
                 ("Tests/SystemdTests/nats-path", "/srv/nats-path"),
-                ("Tests/NATS/credentials.py", "/srv/credentials.py"),
+                ("Tests/Tools/NATS/credentials.py", "/srv/credentials.py"),
                 ("Sources/PersistentHistory/Pipeline/Events/MessageCode.swift", "/srv/MessageCode.swift"),
             ] { try await container.copy("\(Package.root)/\(file)", to: path) }
             let outcome = try await container.run("/srv/nats-path", "/srv/credentials.py")

@@ -1,16 +1,16 @@
 internal import FoundationEssentials
-import GRDB
+package import GRDB
 
 /// The shapes of entities as they stand in a store.
-struct EntityCatalog {
-    private(set) var shapes: [Int64: Entity] = [:]
+package struct EntityCatalog {
+    package private(set) var shapes: [Int64: Entity] = [:]
     /// The current shape of each entity that is tracked, by name.
     private(set) var tracked: [BinaryText: Entity] = [:]
     /// By what each shape is, or was, recorded.
     private(set) var guards: [Int64: RecordingGuard] = [:]
 
     /// - Throws: `DatabaseError`, or `HistoryError` with `.storeCorrupt`.
-    init(_ db: Database) throws {
+    package init(_ db: Database) throws {
         let rows = try Row.fetchCursor(
             db, sql: "SELECT shape, name, definition, tracked FROM historyd_entity")
         while let row = try rows.next() {
@@ -37,13 +37,13 @@ struct EntityCatalog {
     }
 
     /// What a store may describe: more than any real one does.
-    enum Limits {
+    package enum Limits {
         static let shapes = 1 << 18
         /// SQLite's largest number of columns (https://www.sqlite.org/limits.html).
         static let columns = 32_767
         /// Bytes.
-        static let name = 1 << 16
-        static let definition = 1 << 24
+        package static let name = 1 << 16
+        package static let definition = 1 << 24
     }
 }
 

@@ -1,4 +1,4 @@
-import GRDB
+package import GRDB
 import GRDBSQLite
 
 /// Checks that the history's tables are what tracking made: tables, in our words, without triggers.
@@ -6,7 +6,7 @@ import GRDBSQLite
 /// A process that can write to a store can replace a table by a view that never ends, or a trigger on it that
 /// runs with each step of a cleanup. SQLite itself refuses entries of `sqlite_schema` whose columns disagree
 /// with their SQL, so that the SQL says what a table is.
-enum RecordingTables {
+package enum RecordingTables {
     private static let expected: [BinaryText: String] = {
         var tables: [BinaryText: String] = [:]
         for sql in RecordingFormat.schema.split(separator: ";\n").map({ trimmed($0) }) where !sql.isEmpty {
@@ -24,7 +24,7 @@ enum RecordingTables {
     }
 
     /// - Throws: `UnexpectedValue`; `HistoryError` with `.notTracked` where tables are missing.
-    static func check(_ db: Database) throws {
+    package static func check(_ db: Database) throws {
         guard let name = try missing(db).min() else { return }
         throw HistoryError(
             .notTracked, "The table \"\(name)\" of the history is missing.",

@@ -206,7 +206,7 @@ enum SQLTokens {
 /// Text as SQL (https://www.sqlite.org/lang_keywords.html).
 package enum SQLText {
     /// A name in double quotes, so that no name is a keyword.
-    static func name(_ name: String) -> String {
+    package static func name(_ name: String) -> String {
         // Triggers are full of names, and hardly one has a quote in it.
         name.utf8.contains(UInt8(ascii: "\"")) ? quoted(name, in: UInt8(ascii: "\"")) : "\"\(name)\""
     }
@@ -239,7 +239,7 @@ package enum SQLText {
 
     /// A statement that names tables or columns, for a cache of statements that compares texts as `String` does: names
     /// that have the same canonical form differ in the comment behind it.
-    static func cacheable(_ sql: String) -> String {
+    package static func cacheable(_ sql: String) -> String {
         if sql.utf8.allSatisfy({ $0 < 0x80 }) { return sql }
         let others = sql.utf8.lazy.filter { $0 >= 0x80 }.flatMap {
             [Hexadecimal.digit($0 >> 4), Hexadecimal.digit($0 & 15)]

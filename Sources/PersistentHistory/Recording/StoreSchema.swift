@@ -1,8 +1,8 @@
-import GRDB
+package import GRDB
 
 /// A store's schema as SQLite's pragmas describe it, read by a fixed number of statements, however many
 /// tables there are. A value: it can be read and used on any thread.
-struct StoreSchema: Sendable {
+package struct StoreSchema: Sendable {
     struct Table: Sendable {
         let name: String
         let type: String
@@ -111,7 +111,7 @@ struct StoreSchema: Sendable {
         .sorted { $0.name.precedes($1.name) }
     }
 
-    init(_ db: Database) throws {
+    package init(_ db: Database) throws {
         try readTables(db)
         try readColumns(db)
         try readIndexes(db)

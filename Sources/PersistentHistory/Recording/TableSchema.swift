@@ -1,7 +1,7 @@
 import GRDB
 
 /// A table of the store with what recording needs to know.
-struct TableSchema: Sendable {
+package struct TableSchema: Sendable {
     struct Column: Sendable {
         let name: String
         let declaredType: String
@@ -16,19 +16,19 @@ struct TableSchema: Sendable {
         let isConverted: Bool
     }
 
-    let name: String
+    package let name: String
     /// The CREATE TABLE statement.
     let sql: String
     let isStrict: Bool
     let columns: [Column]
-    let primaryKey: [String]
+    package let primaryKey: [String]
     /// The collations of the primary key's columns.
     let keyCollations: [String]
     let key: Entity.Key
     /// Whether a column of the primary key may be null.
     let keyMayBeNull: Bool
     /// The name of the rowid in SQL; nil for a WITHOUT ROWID table, or if columns hide it.
-    let rowid: String?
+    package let rowid: String?
     /// Whether the primary key is the rowid itself.
     let keyIsRowid: Bool
     /// Whether the rowid identifies rows, of which some or all have no key. Beside a key it is no column: a change of it
@@ -54,11 +54,11 @@ struct TableSchema: Sendable {
     /// Whether a trigger of the application may put a row there again amid what foreign keys do with its delete.
     let mayReturn: Bool
     /// Why recording may miss changes; empty if it cannot.
-    private(set) var doubts: [String] = []
+    package private(set) var doubts: [String] = []
 
     /// - Parameter name: In any case, as SQLite takes it.
     /// - Throws: `HistoryError` with `.notAnEntity` for what cannot be tracked.
-    init(_ name: String, in schema: StoreSchema) throws {
+    package init(_ name: String, in schema: StoreSchema) throws {
         guard let table = schema.table(name) else {
             throw HistoryError(
                 .notAnEntity, "There is no table \"\(name)\" in the store.",

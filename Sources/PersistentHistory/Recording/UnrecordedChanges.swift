@@ -7,8 +7,8 @@ import GRDBSQLite
 /// It is written in the SQL transaction in which the triggers return, so that every consumer passes it in order,
 /// whichever state it has and whenever it runs: everything after it is recorded. Its `kind` is that of a row that
 /// is void, `object` tells it from one, and `detail` holds the names as a JSON array.
-enum UnrecordedChanges {
-    static let object = "recreated"
+package enum UnrecordedChanges {
+    package static let object = "recreated"
 
     /// More than any store has tables.
     private static let longest = 1 << 24
@@ -25,7 +25,7 @@ enum UnrecordedChanges {
     }
 
     /// What the current row of `id, origin, kind, object, detail` says; nil for any other row.
-    @inline(__always) static func entities(_ row: OpaquePointer) throws -> [String]? {
+    @inline(__always) package static func entities(_ row: OpaquePointer) throws -> [String]? {
         sqlite3_column_int64(row, 2) == RecordingFormat.kind(shape: 0, .void) ? try names(row) : nil
     }
 

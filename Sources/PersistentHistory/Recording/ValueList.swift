@@ -5,7 +5,7 @@ import GRDB
 ///
 /// Text goes as the hexadecimal digits of its bytes, because SQLite's quote() ends at a NUL
 /// character; these bytes are in the store's own encoding.
-enum ValueList {
+package enum ValueList {
     /// The SQL expression that writes a list.
     static func sql(_ values: [String]) -> String {
         SQLText.balanced(
@@ -18,7 +18,7 @@ enum ValueList {
     }
 
     /// Reads a list; nil if the text is none.
-    static func values(_ text: String, encoding: StoreEncoding) -> [HistoryValue]? {
+    package static func values(_ text: String, encoding: StoreEncoding) -> [HistoryValue]? {
         var values: [HistoryValue] = []
         for item in text.utf8.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false) {
             guard let value = value(item, encoding: encoding) else { return nil }
@@ -45,7 +45,7 @@ enum ValueList {
 }
 
 /// The encoding of a store's text (https://www.sqlite.org/pragma.html#pragma_encoding).
-enum StoreEncoding: String, Sendable {
+package enum StoreEncoding: String, Sendable {
     case utf8 = "UTF-8"
     case utf16LittleEndian = "UTF-16le"
     case utf16BigEndian = "UTF-16be"

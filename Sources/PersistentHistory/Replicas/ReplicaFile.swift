@@ -1,4 +1,4 @@
-import GRDB
+package import GRDB
 import GRDBSQLite
 internal import Glibc
 
@@ -8,7 +8,7 @@ internal import Glibc
 ///   have been taken in (`taken`), which is further while the consumer catches up, with the fingerprint of that.
 /// - `historyd_pending_run`, `historyd_pending_object`: the objects of the changes between the two.
 /// - `historyd_object`: the tables and indexes that were made, with the store's words for them.
-struct ReplicaFile {
+package struct ReplicaFile {
     let path: String
     let queue: DatabaseQueue
     private let file: FileID?
@@ -129,7 +129,7 @@ struct ReplicaFile {
     ///
     /// - Returns: Where it is now.
     /// - Throws: `HistoryError` with `.replicaDamaged`.
-    static func moveAside(_ path: String) throws -> String {
+    package static func moveAside(_ path: String) throws -> String {
         let newPath = path + ".damaged"
         for suffix in ["", "-wal", "-shm"] where rename(path + suffix, newPath + suffix) != 0 && errno != ENOENT
         {
@@ -226,8 +226,8 @@ struct ReplicaFile {
 }
 
 /// How a file that holds a copy of a store's rows, a replica or a mirror, is written.
-enum CopyConnection {
-    static func configuration(timeout: Duration) -> Configuration {
+package enum CopyConnection {
+    package static func configuration(timeout: Duration) -> Configuration {
         var configuration = Configuration.ofStore
         configuration.busyMode = .timeout(timeout / .seconds(1))
         return configuration
@@ -236,14 +236,15 @@ enum CopyConnection {
     /// A mistyped path must not delete another program's table.
     ///
     /// - Parameter table: What a copy of this kind has.
-    static func refuseOthers(_ db: Database, than table: String, _ message: String, hint: String) throws {
+    package static func refuseOthers(_ db: Database, than table: String, _ message: String, hint: String) throws
+    {
         let names = Set(try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'"))
         if !names.isEmpty, !names.contains(table) {
             throw HistoryError(.replicaUnwritable, message, hint: hint)
         }
     }
 
-    static func begin(_ db: Database) throws {
+    package static func begin(_ db: Database) throws {
         try db.execute(
             sql: """
                 PRAGMA journal_mode = WAL; -- Readers go on with what they see while it is written.

@@ -7,10 +7,10 @@ import GRDBSQLite
 /// behind it, run in an empty database in memory under an authorizer that allows one table, or one index on it,
 /// and the functions of a list. What passes makes just that in a replica; what does not is left out of it, with
 /// SQLite's reason: a collation or a function of the application's own, too, is one that a replica cannot have.
-final class ReplicaSchemaCheck {
+package final class ReplicaSchemaCheck {
     /// What a statement of a store was refused for.
-    struct Refusal: Error, Equatable {
-        let reason: String
+    package struct Refusal: Error, Equatable {
+        package let reason: String
 
         init(_ reason: String) { self.reason = reason.count > 500 ? reason.prefix(500) + "…" : reason }
     }
@@ -24,7 +24,7 @@ final class ReplicaSchemaCheck {
     private let queue: DatabaseQueue
     private let permission = Permission()
 
-    init() throws {
+    package init() throws {
         var configuration = Configuration()
         // As on the replica's connection.
         configuration.acceptsDoubleQuotedStringLiterals = true
@@ -32,9 +32,9 @@ final class ReplicaSchemaCheck {
     }
 
     /// Ends the connection.
-    func close() throws { try queue.end() }
+    package func close() throws { try queue.end() }
 
-    func checkTable(_ name: String, _ sql: String) throws {
+    package func checkTable(_ name: String, _ sql: String) throws {
         try run(sql, Permission.Object(table: name, index: nil))
         let columns = try queue.writeWithoutTransaction { db in
             try rows(db, "PRAGMA main.table_xinfo(\(SQLText.name(name)))")
@@ -45,7 +45,7 @@ final class ReplicaSchemaCheck {
     }
 
     /// - Parameter table: One that passed.
-    func checkIndex(_ name: String, on table: String, _ sql: String) throws {
+    package func checkIndex(_ name: String, on table: String, _ sql: String) throws {
         try run(sql, Permission.Object(table: table, index: name))
     }
 
@@ -85,7 +85,7 @@ extension Database {
     /// Runs one CREATE statement that is all of a text.
     ///
     /// - Throws: `DatabaseError`; `Refusal` where something follows it.
-    func runSchemaStatement(_ sql: String) throws {
+    package func runSchemaStatement(_ sql: String) throws {
         guard !sql.utf8.contains(0) else {
             throw ReplicaSchemaCheck.Refusal("its definition has a NUL character")
         }

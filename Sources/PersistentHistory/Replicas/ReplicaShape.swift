@@ -1,51 +1,55 @@
-import GRDB
+package import GRDB
 
 /// The tables and indexes of a replica, in the words of the store.
-struct ReplicaShape {
-    struct Table: Equatable {
+package struct ReplicaShape {
+    package struct Table: Equatable {
         /// The CREATE TABLE.
-        let sql: String
+        package let sql: String
         /// The number of its tracking: a table that was made again in the same words has other rows, of which
         /// nothing was recorded.
-        let shape: Int64?
+        package let shape: Int64?
+
+        package init(sql: String, shape: Int64?) { (self.sql, self.shape) = (sql, shape) }
 
         /// As it is noted in a replica.
         var note: String { shape.map { "\(sql) -- \($0)" } ?? sql }
 
-        static func == (a: Self, b: Self) -> Bool { a.note.hasSameBytes(as: b.note) }
+        package static func == (a: Self, b: Self) -> Bool { a.note.hasSameBytes(as: b.note) }
     }
 
-    struct Index: Equatable {
-        let entity: String
-        let sql: String
+    package struct Index: Equatable {
+        package let entity: String
+        package let sql: String
 
-        static func == (a: Self, b: Self) -> Bool {
+        package init(entity: String, sql: String) { (self.entity, self.sql) = (entity, sql) }
+
+        package static func == (a: Self, b: Self) -> Bool {
             a.entity.hasSameBytes(as: b.entity) && a.sql.hasSameBytes(as: b.sql)
         }
     }
 
-    private(set) var tables: [BinaryText: Table] = [:]
+    package private(set) var tables: [BinaryText: Table] = [:]
     /// The CREATE INDEX of each index that has one; those of constraints come with their table.
-    private(set) var indexes: [BinaryText: Index] = [:]
+    package private(set) var indexes: [BinaryText: Index] = [:]
     /// Tables that a replica cannot have.
-    private(set) var leftOut: [BinaryText: Table] = [:]
+    package private(set) var leftOut: [BinaryText: Table] = [:]
     /// Why tables and indexes are left out, by name.
     private var reasons: [BinaryText: String] = [:]
 
     /// Nothing at all.
-    init() {}
+    package init() {}
 
     /// What a mirror's source has, as the stream says.
-    init(tables: [BinaryText: Table], indexes: [BinaryText: Index]) {
+    package init(tables: [BinaryText: Table], indexes: [BinaryText: Index]) {
         self.tables = tables
         self.indexes = indexes
     }
 
     /// Whether a replica goes without an index or a table.
-    func isLeftOut(_ name: BinaryText) -> Bool { reasons[name] != nil }
+    package func isLeftOut(_ name: BinaryText) -> Bool { reasons[name] != nil }
 
     /// What the store has of the entities that are wanted; nil wants all that are tracked.
-    init(store db: Database, wanted: Set<BinaryText>?) throws {
+    package init(store db: Database, wanted: Set<BinaryText>?) throws {
         let entities = try EntityCatalog(db).tracked.filter { wanted?.contains($0.key) ?? true }
         let rows = try Row.fetchAll(
             db,
@@ -78,7 +82,7 @@ struct ReplicaShape {
     }
 
     /// What was made in a replica.
-    init(replica db: Database) throws {
+    package init(replica db: Database) throws {
         for row in try Row.fetchAll(db, sql: "SELECT name, type, entity, sql FROM historyd_object") {
             let (name, sql) = (try row.text("name"), try row.text("sql", atMost: .max))
             guard !SQLText.isOfSQLite(name), !SQLText.isReserved(name)
@@ -92,12 +96,12 @@ struct ReplicaShape {
     }
 
     /// The entities whose tables have to be made, or made again, where a replica has another shape.
-    func newTables(in replica: ReplicaShape) -> Set<BinaryText> {
+    package func newTables(in replica: ReplicaShape) -> Set<BinaryText> {
         Set(tables.filter { replica.tables[$0.key] != $0.value }.keys)
     }
 
     /// Removes what does not belong here any more, and makes the tables that are new, empty.
-    func makeTables(_ db: Database, insteadOf old: ReplicaShape) throws {
+    package func makeTables(_ db: Database, insteadOf old: ReplicaShape) throws {
         for (name, index) in old.indexes where indexes[name] != index {
             try db.execute(sql: "DROP INDEX IF EXISTS main.\(SQLText.name(name.text))")
         }
@@ -113,7 +117,7 @@ struct ReplicaShape {
     /// Makes the indexes that are missing, and notes the shape.
     ///
     /// - Returns: What is left out, and was not before.
-    func makeIndexes(_ db: Database, insteadOf old: ReplicaShape) throws -> [ReplicaContext.LeftOut] {
+    package func makeIndexes(_ db: Database, insteadOf old: ReplicaShape) throws -> [ReplicaContext.LeftOut] {
         var leftOut: [ReplicaContext.LeftOut] = []
         for (name, table) in self.leftOut.sorted(by: { $0.key < $1.key })
         where old.leftOut[name] != table {
@@ -144,7 +148,7 @@ struct ReplicaShape {
 
 extension ReplicaShape: Equatable {
     /// Whether the same is to be made.
-    static func == (a: Self, b: Self) -> Bool {
+    package static func == (a: Self, b: Self) -> Bool {
         a.indexes == b.indexes && a.tables == b.tables && a.leftOut == b.leftOut
     }
 }

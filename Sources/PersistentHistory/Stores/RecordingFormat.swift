@@ -1,4 +1,4 @@
-import GRDB
+package import GRDB
 
 /// How the history lies in the store.
 ///
@@ -11,8 +11,8 @@ import GRDB
 /// A history transaction is the longest run of changes with one `origin`. For a declared writer
 /// that is the text the extension gives (key, process, time, author, context), another one for each
 /// SQL transaction; for an undeclared one the time in milliseconds.
-enum RecordingFormat {
-    static let version: Int64 = 5
+package enum RecordingFormat {
+    package static let version: Int64 = 5
 
     /// The number that triggers ask `sqlite_compileoption_get` for. "HIST" in ASCII.
     static let originRequest = 1_212_765_012
@@ -21,7 +21,7 @@ enum RecordingFormat {
     static let prefix = "historyd_"
 
     /// In `historyd_change.kind`: shape * 4 + operation.
-    enum Operation: Int64 {
+    package enum Operation: Int64 {
         case insert = 0
         case update = 1
         case delete = 2
@@ -31,14 +31,14 @@ enum RecordingFormat {
     }
 
     /// The numbers that shapes may have: `kind` cannot overflow.
-    static let shapes: ClosedRange<Int64> = 1...(1 << 60)
+    package static let shapes: ClosedRange<Int64> = 1...(1 << 60)
 
-    static func kind(shape: Int64, _ operation: Operation) -> Int64 {
+    package static func kind(shape: Int64, _ operation: Operation) -> Int64 {
         shape * 4 + operation.rawValue
     }
 
     /// Whether a store is tracked. (GRDB's `tableExists` reads and keeps the whole schema.)
-    static func isThere(_ db: Database) throws -> Bool {
+    package static func isThere(_ db: Database) throws -> Bool {
         try Bool.fetchOne(
             db, sql: "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'historyd_store'") ?? false
     }
@@ -47,7 +47,7 @@ enum RecordingFormat {
         "historyd_store", "historyd_entity", "historyd_change", conflictTable,
     ]
 
-    static let schema = """
+    package static let schema = """
         CREATE TABLE historyd_store (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
         CREATE TABLE historyd_entity (
             shape INTEGER PRIMARY KEY, name TEXT NOT NULL, definition TEXT NOT NULL, tracked INTEGER NOT NULL);

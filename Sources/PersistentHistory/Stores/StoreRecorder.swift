@@ -1,9 +1,9 @@
-import GRDB
+package import GRDB
 import GRDBSQLite
 
 /// Who records the history of a store's file: historyd, Core Data, or nobody yet; and whether the file is a mirror,
 /// which is recorded at its source.
-enum StoreRecorder {
+package enum StoreRecorder {
     /// historyd may record in a store that Core Data writes; then that history counts.
     static func source(of db: Database) throws -> Entity.Source? {
         if try RecordingFormat.isThere(db) { return .recorded }
@@ -33,7 +33,7 @@ enum StoreRecorder {
     }
 
     /// Whether a store is a mirror.
-    static func isMirror(_ db: Database) throws -> Bool {
+    package static func isMirror(_ db: Database) throws -> Bool {
         try Bool.fetchOne(
             db, sql: "SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = 'historyd_mirror'")
             ?? false
@@ -74,7 +74,7 @@ extension HistoryError {
             hint: "Track it with `historyctl track STORE ENTITY…`.")
     }
 
-    static func notTracked(_ db: Database) -> HistoryError {
+    package static func notTracked(_ db: Database) -> HistoryError {
         notTracked(sqlite3_db_filename(db.sqliteConnection, "main").map { String(cString: $0) } ?? "")
     }
 }

@@ -1,4 +1,4 @@
-internal import CTerminal
+internal import CPlatform
 import Glibc
 
 /// A terminal in which each key is read as it is pressed, on a screen of its own; what was there before is back at the
@@ -18,11 +18,11 @@ struct RawTerminal: ~Copyable {
 
     /// Nil where standard input or output is no terminal.
     init?() {
-        guard cterminal_take() == 0 else { return nil }
+        guard cplatform_take_terminal() == 0 else { return nil }
         isTaken = true
     }
 
-    deinit { cterminal_give_back() }
+    deinit { cplatform_give_back_terminal() }
 
     var size: (columns: Int, rows: Int) {
         var size = winsize()

@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 package import FoundationEssentials
 internal import Glibc
 

@@ -169,7 +169,7 @@ package struct JSONBytes: ~Copyable {
     }
 
     /// A text of valid UTF-8.
-    @inline(__always) mutating func string(
+    @inline(__always) package mutating func string(
         _ utf8: UnsafeBufferPointer<UInt8>, end write: (inout ByteBuffer) -> Void = { _ in }
     ) {
         separate()
@@ -217,7 +217,7 @@ package struct JSONBytes: ~Copyable {
         if let token { HistoryJSON.write(token, to: &self) } else { null() }
     }
 
-    mutating func member(_ name: StaticString, _ texts: some Sequence<String>) {
+    package mutating func member(_ name: StaticString, _ texts: some Sequence<String>) {
         self.name(name)
         array { json in for text in texts { json.string(text) } }
     }

@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 internal import DequeModule
 internal import Dispatch
 
@@ -103,7 +103,7 @@ package final class BlockingThreads: Sendable {
 
     private func work(first: @escaping Work) {
         // A short pause is not made longer by the kernel's slack, 50 µs.
-        clinux_exact_pauses()
+        cplatform_exact_pauses()
         let thread = IdleThread()
         var work = first
         while true {

@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 internal import Glibc
 
 /// Shares out the process's descriptors: each store takes what its files need before any of them is opened, so that

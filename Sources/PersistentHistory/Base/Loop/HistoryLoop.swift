@@ -1,5 +1,4 @@
-internal import CLinux
-internal import CTaskHooks
+internal import CPlatform
 internal import Glibc
 
 /// One thread that sleeps in epoll(7) until a descriptor is ready, a timer is due or a task can continue.
@@ -35,7 +34,7 @@ package final class HistoryLoop: Sendable {
         carries.withLock { $0 = true }
         let loop = try shared()
         // C calls it, and can hold nothing of Swift's: it finds the one loop by itself.
-        ctaskhooks_install { job in
+        cplatform_hand_over_jobs { job in
             try? HistoryLoop.shared().add(.task(unsafeBitCast(job, to: UnownedJob.self)))
         }
         let end = Locked<Result<Void, any Error>?>(nil)
@@ -262,7 +261,7 @@ package final class HistoryLoop: Sendable {
 
     private func perform(_ job: Job) -> LoopPlace {
         switch job {
-        case .task(let job): ctaskhooks_run(unsafeBitCast(job, to: UnsafeMutableRawPointer.self))
+        case .task(let job): cplatform_run_job(unsafeBitCast(job, to: UnsafeMutableRawPointer.self))
         case .isolated(let job): job.runSynchronously(on: LoopActor.sharedUnownedExecutor)
         case .handler(let handler, let place):
             call(handler)

@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 internal import Glibc
 
 /// A process starts with the signals ignored and blocked that its parent ignores and blocks (execve(2)).

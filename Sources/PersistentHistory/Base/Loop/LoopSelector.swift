@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 internal import Glibc
 
 /// What the loop's thread sleeps in: epoll(7) for descriptors, a timer, and a way to be woken by other threads.

@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 internal import Glibc
 
 /// A job of the loop that kept all others waiting.

@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 internal import Glibc
 
 /// The sleeping tasks, and when to wake them: an ordered list, the earliest last.

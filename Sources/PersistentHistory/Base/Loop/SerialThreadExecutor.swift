@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 internal import Glibc
 
 /// Runs the jobs of an actor in order, on a thread that may wait: for a lock, for the disk, for another process.
@@ -117,7 +117,7 @@ package final class SerialThreadExecutor: SerialExecutor {
 
     private func run() {
         var jobs: [Job] = []
-        let task = clinux_thread()
+        let task = cplatform_thread()
         while true {
             let pause = state.withLock { state -> Duration? in
                 swap(&state.jobs, &jobs)

@@ -14,7 +14,7 @@ public struct Application: Hashable, Sendable {
 /// Who made a transaction: what the writer declared, and how that is written.
 ///
 /// A writer's transactions mostly follow each other, and share it.
-final class Authorship: Sendable, Equatable {
+package final class Authorship: Sendable, Equatable {
     let author: String?
     let context: String?
     let application: Application?
@@ -28,7 +28,7 @@ final class Authorship: Sendable, Equatable {
     private let text: [UInt8]
 
     /// Of a writer that declared no author.
-    static let undeclared = Authorship(nil, nil)
+    package static let undeclared = Authorship(nil, nil)
 
     init(_ author: String?, _ context: String?, text: [UInt8] = [], application: Application? = nil) {
         self.author = author
@@ -54,7 +54,7 @@ final class Authorship: Sendable, Equatable {
         text.withUnsafeBufferPointer { $0.hasSameBytes(as: other) }
     }
 
-    static func == (a: Authorship, b: Authorship) -> Bool {
+    package static func == (a: Authorship, b: Authorship) -> Bool {
         a === b
             || a.author.hasSameBytes(as: b.author) && a.context.hasSameBytes(as: b.context)
                 && a.application == b.application

@@ -49,7 +49,7 @@ struct HistoryBounds: Sendable, Equatable {
 }
 
 /// Numbers of changes in a store's history.
-enum HistoryPosition {
+package enum HistoryPosition {
     /// Far more than any store reaches, and far enough from the end of the integers to be counted on from.
-    static let range: ClosedRange<Int64> = 0...(1 << 62)
+    package static let range: ClosedRange<Int64> = 0...(1 << 62)
 }

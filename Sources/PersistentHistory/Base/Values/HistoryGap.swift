@@ -3,7 +3,7 @@
 /// The numbers of Core Data's transactions, and of recorded changes, follow each other: a rollback gives its numbers back,
 /// and what a purge or a cleanup deletes lies up to the floor. What else is missing was deleted by another hand, or lay in
 /// a page that is damaged.
-struct HistoryGap: Error, Sendable, Equatable {
+package struct HistoryGap: Error, Sendable, Equatable {
     let numbers: ClosedRange<Int64>
 
     init(_ numbers: ClosedRange<Int64>) { self.numbers = numbers }
@@ -11,7 +11,7 @@ struct HistoryGap: Error, Sendable, Equatable {
     /// What is missing between two numbers that are there; nil if nothing is.
     ///
     /// - Parameter floor: Numbers up to here may be missing.
-    init?(after last: Int64, before next: Int64, floor: Int64) {
+    package init?(after last: Int64, before next: Int64, floor: Int64) {
         let known = max(last, floor)
         // A damaged store may have any numbers.
         guard known < next, known + 1 < next else { return nil }

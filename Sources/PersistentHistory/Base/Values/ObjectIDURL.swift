@@ -208,7 +208,7 @@ enum ObjectURL {
 
 extension ObjectID {
     /// The key, where it is one integer and nothing else can be meant by that.
-    func integer(in entity: Entity) -> Int64? {
+    package func integer(in entity: Entity) -> Int64? {
         switch entity.key {
         case .rowid, .column: if case .integer(let integer)? = onlyValue { integer } else { nil }
         case .columns: nil
@@ -216,7 +216,7 @@ extension ObjectID {
     }
 
     /// As in the object's URL: what tells it apart within its entity.
-    var keyText: String {
+    package var keyText: String {
         if isRowID, case .integer(let rowid)? = values.first { return "rowid\(rowid)" }
         var text = ByteBuffer()
         ObjectURL.appendKey(values, to: &text)

@@ -1,8 +1,8 @@
 internal import Glibc
 
 /// The author, process and time of a transaction: the value of `historyd_change.origin`.
-struct Origin: Equatable, Sendable {
-    var authorship: Authorship
+package struct Origin: Equatable, Sendable {
+    package var authorship: Authorship
     var processID: Int32?
     var timestamp: HistoryTimestamp
 
@@ -19,7 +19,7 @@ struct Origin: Equatable, Sendable {
         self.timestamp = timestamp
     }
 
-    var author: String? { authorship.author }
+    package var author: String? { authorship.author }
 
     static func undeclared(milliseconds: Int64) -> Origin {
         Origin(timestamp: HistoryTimestamp(milliseconds: milliseconds))
@@ -43,7 +43,7 @@ struct Origin: Equatable, Sendable {
             timestamp: HistoryTimestamp(milliseconds: time))
     }
 
-    static func declared(_ text: String, like last: Authorship = .undeclared) -> Origin {
+    package static func declared(_ text: String, like last: Authorship = .undeclared) -> Origin {
         var text = text
         return text.withUTF8 { declared($0, like: last) }
     }

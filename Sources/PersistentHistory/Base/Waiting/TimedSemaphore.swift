@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 internal import Glibc
 
 /// A semaphore whose waits may be limited. Those of `DispatchSemaphore` are limited by the system's clock: if that is

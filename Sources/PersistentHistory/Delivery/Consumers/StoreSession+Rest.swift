@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 internal import Glibc
 
 /// A store in which nothing happens need not be open: its connections are closed, and the watch alone stays.

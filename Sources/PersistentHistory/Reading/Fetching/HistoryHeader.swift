@@ -1,21 +1,21 @@
-import GRDB
+package import GRDB
 import GRDBSQLite
 
 /// What the store says of its history as a whole.
-struct HistoryHeader: Sendable, Equatable {
-    let storeID: StoreID
+package struct HistoryHeader: Sendable, Equatable {
+    package let storeID: StoreID
     /// History up to here may have been deleted; reading after anything older has expired.
-    let floor: Int64
+    package let floor: Int64
     /// The newest change, 0 if there never was one.
-    let newest: Int64
+    package let newest: Int64
     /// Of the change that was asked about; see `HistoryBatch.fingerprint`. Nil if it has been deleted.
-    let fingerprint: String?
+    package let fingerprint: String?
 
     /// Where the history ends, also where all of it was deleted.
-    var end: Int64 { max(newest, floor) }
+    package var end: Int64 { max(newest, floor) }
     var bounds: HistoryBounds { HistoryBounds(store: storeID, floor: floor, end: end) }
 
-    init(_ db: Database, fingerprintAt number: Int64 = -1) throws {
+    package init(_ db: Database, fingerprintAt number: Int64 = -1) throws {
         (storeID, floor) = try Self.bounds(db)
         newest = try db.firstRow("SELECT max(id) FROM historyd_change") { row in
             try Self.position(row, 0, "the number of the newest change")
@@ -44,7 +44,7 @@ struct HistoryHeader: Sendable, Equatable {
     }
 
     /// The fingerprint of a change; nil if it has been deleted, or there is none.
-    static func fingerprint(_ db: Database, at number: Int64) throws -> String? {
+    package static func fingerprint(_ db: Database, at number: Int64) throws -> String? {
         try db.rows(
             "SELECT CAST(origin AS TEXT) FROM historyd_change WHERE id = ? AND (kind & 3 <> 3 OR object IS NOT NULL)",
             number

@@ -219,14 +219,14 @@ struct HistoryRows {
 
 /// Reads the rows of `historyd_change` from a statement that selects
 /// `id, origin, kind, object, detail`.
-struct ChangeDecoder {
+package struct ChangeDecoder {
     private let encoding: StoreEncoding
     private let shape: (Int64) throws -> Entity?
     /// Consecutive rows are usually of one kind, and change the same columns.
     private var last: (kind: Int64, meaning: (Entity, ChangeOperation))?
     private var lastChanged: (entity: Entity, bits: Int64, names: [String])?
 
-    init(encoding: StoreEncoding, shape: @escaping (Int64) throws -> Entity?) {
+    package init(encoding: StoreEncoding, shape: @escaping (Int64) throws -> Entity?) {
         self.encoding = encoding
         self.shape = shape
     }
@@ -234,7 +234,9 @@ struct ChangeDecoder {
     /// What the current row says of its shape and operation; nil for a row that is void.
     ///
     /// - Throws: `UnexpectedValue` for a shape that the store does not know.
-    @inline(__always) mutating func kind(_ statement: OpaquePointer) throws -> (Entity, ChangeOperation)? {
+    @inline(__always) package mutating func kind(_ statement: OpaquePointer) throws -> (
+        Entity, ChangeOperation
+    )? {
         let kind = sqlite3_column_int64(statement, 2)
         if let last, last.kind == kind { return last.meaning }
         return try meaning(of: kind, statement)
@@ -295,7 +297,7 @@ struct ChangeDecoder {
         return names
     }
 
-    func objectID(_ statement: OpaquePointer, _ entity: Entity) throws -> ObjectID {
+    package func objectID(_ statement: OpaquePointer, _ entity: Entity) throws -> ObjectID {
         let columns = entity.json.keyColumns
         switch entity.key {
         case .rowid: return ObjectID(columns: columns, value: HistoryValue(statement, 3), isRowID: true)

@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 internal import GRDBSQLite
 internal import Glibc
 

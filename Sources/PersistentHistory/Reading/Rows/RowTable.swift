@@ -1,21 +1,21 @@
-import GRDB
+package import GRDB
 import GRDBSQLite
 
 /// How the rows of changed objects are found in one of the store's tables and read: for a mirror's groups, and for the
 /// values of calls and feeds.
-struct RowTable: Sendable {
-    let schema: TableSchema
-    let key: RowKey
+package struct RowTable: Sendable {
+    package let schema: TableSchema
+    package let key: RowKey
     /// What is read: all but generated columns, which follow from the others.
-    let columns: [String]
+    package let columns: [String]
     /// The same in calls and feeds.
     let names: RowNames
-    let select: String
+    package let select: String
     private let byKey: String
     private let byRowid: String
 
     /// - Parameter withRowid: Whether the rowid is read first where it identifies rows.
-    init(_ table: TableSchema, withRowid: Bool) {
+    package init(_ table: TableSchema, withRowid: Bool) {
         schema = table
         key = RowKey(table)
         var columns = table.columns.filter { !$0.isGenerated }.map(\.name)
@@ -33,12 +33,13 @@ struct RowTable: Sendable {
     ///
     /// - Parameter row: Is given the statement that stands at it.
     /// - Returns: Whether there is one.
-    func read(_ object: ObjectID, _ db: Database, _ row: (OpaquePointer) throws -> Void) throws -> Bool {
+    package func read(_ object: ObjectID, _ db: Database, _ row: (OpaquePointer) throws -> Void) throws -> Bool
+    {
         try read(object.values, key.isByRowid(object) ? byRowid : byKey, db, row)
     }
 
     /// The same for an object whose key is one integer.
-    func read(_ integer: Int64, _ db: Database, _ row: (OpaquePointer) throws -> Void) throws -> Bool {
+    package func read(_ integer: Int64, _ db: Database, _ row: (OpaquePointer) throws -> Void) throws -> Bool {
         try read([.integer(integer)], byKey, db, row)
     }
 
@@ -135,9 +136,9 @@ extension RowTables {
 }
 
 /// How SQL finds the rows of a table by the keys of changed objects.
-struct RowKey {
+package struct RowKey {
     /// The column whose integers make runs; nil where several columns are the key.
-    let integer: String?
+    package let integer: String?
     /// Whether that is the rowid, so that nothing but integers is in it.
     let isRowid: Bool
     /// The condition for the row of an object, with the key's values as arguments.
@@ -178,11 +179,11 @@ struct RowKey {
     }
 
     /// Reads the key of an object that was noted; nil where keys are of another kind by now.
-    func object(_ keyText: String) -> ObjectID? {
+    package func object(_ keyText: String) -> ObjectID? {
         guard let object = ObjectID(keyText: keyText, keyedBy: table.key), fits(object) else { return nil }
         return object
     }
 
     /// Whether an object is looked up by its rowid, and not by its key.
-    func isByRowid(_ object: ObjectID) -> Bool { object.isRowID && table.key != .rowid }
+    package func isByRowid(_ object: ObjectID) -> Bool { object.isRowID && table.key != .rowid }
 }

@@ -1,17 +1,17 @@
 internal import CSQLiteHistory
-import GRDB
+package import GRDB
 import GRDBSQLite
 
 /// What every connection to a file gets that others can write (https://www.sqlite.org/security.html).
-enum ConnectionHardening {
+package enum ConnectionHardening {
     /// Whether triggers and views of the file run: only where SQL of the caller's own does.
-    enum SchemaCode: Int32 { case isLeftAlone = 0, runs = 1 }
+    package enum SchemaCode: Int32 { case isLeftAlone = 0, runs = 1 }
 
     /// Instructions of SQLite's virtual machine between two checks whether to continue: a fraction of a millisecond.
     private static let instructionsPerLook: Int32 = 20_000
 
     /// - Parameter work: Bounds each statement's work.
-    static func apply(_ db: Database, _ code: SchemaCode, _ work: WorkLimit? = nil) throws {
+    package static func apply(_ db: Database, _ code: SchemaCode, _ work: WorkLimit? = nil) throws {
         let connection = db.sqliteConnection
         let result = history_harden(connection, code.rawValue)
         guard result == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: result)) }
@@ -35,7 +35,7 @@ enum ConnectionHardening {
 ///
 /// It belongs to one connection, whose queue alone counts with it; only the limit is set from elsewhere. It must live
 /// as long as the connection.
-final class WorkLimit: Sendable {
+package final class WorkLimit: Sendable {
     private struct State {
         var looks = 0
         var most: Int

@@ -7,7 +7,7 @@ extension DatabaseQueue {
     /// What GRDB has besides it, libdispatch would free on a thread of its pool, and a pool that was used once
     /// looks after its threads each second from then on, however long nothing happens. So the remains of
     /// the last thousand are kept: about five kilobytes each.
-    func end() throws {
+    package func end() throws {
         EndedConnections.keep(self)
         try close()
     }

@@ -1,5 +1,5 @@
-import GRDB
-import GRDBSQLite
+package import GRDB
+package import GRDBSQLite
 
 /// "The application must not modify or free the memory until SQLite is done with it"; this value
 /// asks SQLite for a copy of its own (https://www.sqlite.org/c3ref/c_static.html).
@@ -7,7 +7,7 @@ let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
 extension OpaquePointer {
     /// Steps a statement; returns whether it is at a row.
-    func step(_ db: Database) throws -> Bool {
+    package func step(_ db: Database) throws -> Bool {
         switch sqlite3_step(self) {
         case SQLITE_ROW: return true
         case SQLITE_DONE: return false
@@ -16,7 +16,7 @@ extension OpaquePointer {
     }
 
     /// A text's bytes, until the statement's next step; nil if the column is something else.
-    func textBytes(_ column: Int32) -> UnsafeBufferPointer<UInt8>? {
+    package func textBytes(_ column: Int32) -> UnsafeBufferPointer<UInt8>? {
         guard sqlite3_column_type(self, column) == SQLITE_TEXT, let start = sqlite3_column_text(self, column)
         else { return nil }
         return UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(self, column)))
@@ -42,7 +42,7 @@ extension OpaquePointer {
         for (index, value) in values.enumerated() { bind(value, Int32(index + 1)) }
     }
 
-    func bind(_ value: HistoryValue, _ parameter: Int32) {
+    package func bind(_ value: HistoryValue, _ parameter: Int32) {
         switch value {
         case .null: sqlite3_bind_null(self, parameter)
         case .integer(let value): sqlite3_bind_int64(self, parameter, value)
@@ -57,7 +57,7 @@ extension OpaquePointer {
         }
     }
 
-    func bindText(
+    package func bindText(
         _ text: UnsafeRawBufferPointer, _ parameter: Int32, _ lifetime: sqlite3_destructor_type?
     ) {
         sqlite3_bind_text64(
@@ -69,7 +69,7 @@ extension OpaquePointer {
 
 extension HistoryValue {
     /// A column of a statement's row, with its storage class.
-    init(_ statement: OpaquePointer, _ column: Int32) {
+    package init(_ statement: OpaquePointer, _ column: Int32) {
         switch sqlite3_column_type(statement, column) {
         case SQLITE_INTEGER: self = .integer(sqlite3_column_int64(statement, column))
         case SQLITE_FLOAT: self = .real(sqlite3_column_double(statement, column))
@@ -103,12 +103,14 @@ extension DatabaseError {
 
 extension Database {
     /// See https://www.sqlite.org/pragma.html#pragma_schema_version.
-    func currentSchemaVersion() throws -> Int64 {
+    package func currentSchemaVersion() throws -> Int64 {
         try firstRow("PRAGMA schema_version") { sqlite3_column_int64($0, 0) }
     }
 
     /// Lends a statement whose rows are not copied.
-    func rows<T>(_ sql: String, _ argument: Int64? = nil, _ read: (OpaquePointer) throws -> T) throws -> T {
+    package func rows<T>(_ sql: String, _ argument: Int64? = nil, _ read: (OpaquePointer) throws -> T) throws
+        -> T
+    {
         let statement = try cachedStatement(sql: sql).sqliteStatement
         sqlite3_reset(statement)
         defer { sqlite3_reset(statement) }
@@ -117,7 +119,7 @@ extension Database {
     }
 
     /// The first row of a statement that has one.
-    func firstRow<T>(_ sql: String, _ read: (OpaquePointer) throws -> T) throws -> T {
+    package func firstRow<T>(_ sql: String, _ read: (OpaquePointer) throws -> T) throws -> T {
         try rows(sql) { row in
             guard try row.step(self) else {
                 throw DatabaseError(resultCode: .SQLITE_ERROR, message: "no row", sql: sql)
@@ -129,7 +131,7 @@ extension Database {
 
 extension Statement {
     /// Runs a statement that gives no rows; what is run for each of many.
-    func write(_ db: Database, _ values: [HistoryValue]) throws {
+    package func write(_ db: Database, _ values: [HistoryValue]) throws {
         sqlite3_reset(sqliteStatement)
         defer { sqlite3_reset(sqliteStatement) }
         sqliteStatement.bind(values)

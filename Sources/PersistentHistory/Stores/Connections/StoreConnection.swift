@@ -3,8 +3,8 @@ public import GRDB
 internal import GRDBSQLite
 
 /// Opens connections to stores, each of which knows the history's functions.
-enum StoreConnection {
-    enum Mode: Sendable {
+package enum StoreConnection {
+    package enum Mode: Sendable {
         case read
         case write
     }
@@ -13,7 +13,7 @@ enum StoreConnection {
     static let defaultTimeout: Duration = .seconds(5)
 
     /// Opens an existing store. It never makes one.
-    static func open(
+    package static func open(
         _ path: String, _ mode: Mode, timeout: Duration = defaultTimeout,
         schemaCode: ConnectionHardening.SchemaCode = .isLeftAlone, work: WorkLimit? = nil
     ) throws -> DatabaseQueue {
@@ -64,7 +64,7 @@ enum StoreConnection {
     /// Reads; where a writer crashed in the middle of a transaction, a connection that may write
     /// rolls back what it left (a hot journal, https://www.sqlite.org/lockingv3.html), and it is
     /// read once more.
-    static func rollingBack<T>(_ path: String, _ read: () throws -> T) throws -> T {
+    package static func rollingBack<T>(_ path: String, _ read: () throws -> T) throws -> T {
         do {
             return try read()
         } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_READONLY_ROLLBACK {
@@ -97,13 +97,13 @@ extension Configuration {
 extension DatabaseQueue {
     /// As `read`, on a connection that can do nothing else: nothing is prepared, neither statements nor
     /// the connection, for what is done with each commit of anybody.
-    func readInTransaction<T>(_ body: (Database) throws -> T) throws -> T {
+    package func readInTransaction<T>(_ body: (Database) throws -> T) throws -> T {
         assertMayWait()
         return try readEndingTransactions { db in try db.inReadTransaction { try body(db) } }
     }
 
     /// The same for a transaction that writes.
-    func writeInTransaction<T>(_ body: (Database) throws -> T) throws -> T {
+    package func writeInTransaction<T>(_ body: (Database) throws -> T) throws -> T {
         assertMayWait()
         return try writeEndingTransactions { db in try db.inTransaction("BEGIN IMMEDIATE") { try body(db) } }
     }
@@ -165,7 +165,7 @@ extension HistoryError {
     /// - Parameters:
     ///   - remedy: What to do about a damaged history.
     ///   - isUntouched: Whether no file may be made or changed beside the store.
-    static func translating<T>(
+    package static func translating<T>(
         _ path: String, remedy: String = "Restore the store, or untrack and track it.",
         isUntouched: Bool = false, _ body: () throws -> T
     ) throws -> T {

@@ -93,11 +93,11 @@ enum LinkFreeFolders {
 }
 
 /// A database file by the name that it is given: what the daemon makes or replaces is never reached through a link.
-enum PlainFile {
+package enum PlainFile {
     /// The name under which SQLite opens a file without following a link (https://www.sqlite.org/uri.html).
     ///
     /// - Parameter mayMake: Whether it is made where it is missing.
-    static func uri(_ path: String, mayMake: Bool, isReadOnly: Bool = false) -> String {
+    package static func uri(_ path: String, mayMake: Bool, isReadOnly: Bool = false) -> String {
         guard let vfs = history_plain_vfs(), path.hasPrefix("/") else { return path }
         return uri(path, vfs: String(cString: vfs), mode: isReadOnly ? "ro" : mayMake ? "rwc" : "rw")
     }
@@ -119,7 +119,7 @@ enum PlainFile {
     /// Checks what is at the path of a file of the daemon: nothing, or a file that it may replace.
     ///
     /// - Returns: What is wrong; nil if nothing is.
-    static func problem(at path: String) -> String? {
+    package static func problem(at path: String) -> String? {
         var status = stat()
         guard lstat(path, &status) == 0 else { return nil }
         switch status.st_mode & S_IFMT {

@@ -1,13 +1,13 @@
-import GRDB
+package import GRDB
 import GRDBSQLite
 
 /// A value in a database that is of another type, range or length than what is kept there.
 ///
 /// Others can write to stores and replicas. Each part that opens a file says what such a value means there:
 /// a damaged store, a damaged replica, an unusable state.
-struct UnexpectedValue: Error, Equatable {
+package struct UnexpectedValue: Error, Equatable {
     /// What was found, and what is expected; never the value itself, which may be long, or secret.
-    let message: String
+    package let message: String
 
     /// - Parameters:
     ///   - what: What holds the value: "the store's id".
@@ -33,14 +33,14 @@ struct UnexpectedValue: Error, Equatable {
         self.init(what, expected: expected, found: HistoryValue(row, column))
     }
 
-    init(_ message: String) { self.message = message }
+    package init(_ message: String) { self.message = message }
 }
 
 /// Reads values that others can write.
 ///
 /// GRDB's subscripts end the program where a value is of another type, or null.
 extension Row {
-    func integer(_ column: String, in range: ClosedRange<Int64> = .min ... .max) throws -> Int64 {
+    package func integer(_ column: String, in range: ClosedRange<Int64> = .min ... .max) throws -> Int64 {
         let value: DatabaseValue = self[column]
         guard case .int64(let number) = value.storage, range.contains(number) else {
             throw UnexpectedValue(
@@ -55,7 +55,7 @@ extension Row {
         return value.isNull ? nil : try integer(column, in: range)
     }
 
-    func text(_ column: String, atMost limit: Int = 1 << 20) throws -> String {
+    package func text(_ column: String, atMost limit: Int = 1 << 20) throws -> String {
         let value: DatabaseValue = self[column]
         guard case .string(let text) = value.storage, text.utf8.count <= limit else {
             throw UnexpectedValue(
@@ -70,11 +70,11 @@ extension Row {
     }
 
     /// 0 or 1.
-    func flag(_ column: String) throws -> Bool { try integer(column, in: 0...1) == 1 }
+    package func flag(_ column: String) throws -> Bool { try integer(column, in: 0...1) == 1 }
 }
 
 extension HistoryValue {
-    init(_ value: DatabaseValue) {
+    package init(_ value: DatabaseValue) {
         self =
             switch value.storage {
             case .null: .null

@@ -1,7 +1,7 @@
 internal import Glibc
 
 /// Which file it is, whatever its name.
-struct FileID: Hashable, Sendable {
+package struct FileID: Hashable, Sendable {
     let device: UInt64
     let inode: UInt64
 
@@ -11,7 +11,7 @@ struct FileID: Hashable, Sendable {
     }
 
     /// The regular file that `path` leads to, through symbolic links; nil if there is none.
-    init?(of path: String) {
+    package init?(of path: String) {
         var status = stat()
         guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
         self.init(status)

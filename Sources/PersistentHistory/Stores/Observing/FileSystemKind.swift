@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 internal import Glibc
 
 /// A kind of file system of which inotify(7) does not report every write: another machine makes some, or a program that

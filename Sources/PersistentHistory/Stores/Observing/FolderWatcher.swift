@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 internal import Glibc
 
 /// Watches a folder in which stores come and go.

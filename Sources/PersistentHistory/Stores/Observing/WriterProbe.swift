@@ -235,15 +235,15 @@ extension WriterProbe {
 ///
 /// So a program that begins and ends to observe a store many times, while it works with it, needs
 /// no more descriptors each time.
-final class WriterProbes: Sendable {
-    static let shared = WriterProbes()
+package final class WriterProbes: Sendable {
+    package static let shared = WriterProbes()
 
     private let idle = Locked<[FileID: [WriterProbe]]>([:])
 
     /// A probe of the store: one that was kept, or a new one.
     ///
     /// - Throws: `ObserverError`, as `WriterProbe` does.
-    func take(_ path: String) throws(ObserverError) -> WriterProbe {
+    package func take(_ path: String) throws(ObserverError) -> WriterProbe {
         if let file = FileID(of: path), let probe = idle.withLock({ $0[file]?.popLast() }) {
             probe.follow(path)
             return probe
@@ -257,7 +257,7 @@ final class WriterProbes: Sendable {
         if isUsedInProcess || !probe.isClosedNow() { keep(probe) }
     }
 
-    func keep(_ probe: WriterProbe) {
+    package func keep(_ probe: WriterProbe) {
         guard let file = probe.file else { return }
         idle.withLock { idle in
             idle[file, default: []].append(probe)

@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 internal import Glibc
 
 /// What a user may do with the content of a file.

@@ -1,0 +1,183 @@
+import PersistentHistory
+internal import FoundationEssentials
+import GRDB
+import GRDBSQLite
+
+/// A mirror's file, for its follower, which is its only writer.
+package final class Mirror {
+    package let path: String
+    /// The stream's name.
+    private let name: String
+    /// Nil until a snapshot was applied.
+    private var queue: DatabaseQueue?
+    private var file: FileID?
+    /// As of the last group that was applied.
+    private var sections: MirrorSections?
+    /// Nil until a snapshot was applied.
+    package private(set) var position: MirrorPosition?
+
+    /// Opens a mirror, and creates it if necessary.
+    package init(_ path: String, of name: String) throws {
+        self.path = path
+        self.name = name
+        if FileID(of: path) != nil { try open(encoding: nil) }
+    }
+
+    /// Whether the open file is still the one at the path.
+    package var isThere: Bool { queue == nil ? FileID(of: path) == nil : FileID(of: path) == file }
+
+    package func close() throws {
+        let queue = self.queue
+        self.queue = nil
+        try queue?.end()
+    }
+
+    /// - Parameter encoding: Of a file that is made.
+    private func open(encoding: String?) throws {
+        if let problem = PlainFile.problem(at: path) {
+            throw HistoryError(
+                .replicaUnwritable, "The mirror cannot be kept at \"\(path)\": \(problem).",
+                hint: "Remove what is there, or name a path of its own in the configuration.")
+        }
+        try Self.translating(path) {
+            var configuration = CopyConnection.configuration(timeout: .seconds(5))
+            configuration.label = "historyd-nats"
+            // With it triggers are off: the mirror's own, which keep others away.
+            configuration.prepareDatabase { db in try ConnectionHardening.apply(db, .isLeftAlone) }
+            let queue = try DatabaseQueue(
+                path: PlainFile.uri(path, mayMake: encoding != nil), configuration: configuration)
+            try queue.writeWithoutTransaction { db in
+                if let encoding, ["UTF-8", "UTF-16le", "UTF-16be"].contains(encoding) {
+                    try db.execute(sql: "PRAGMA encoding = '\(encoding)'")
+                }
+                try CopyConnection.refuseOthers(
+                    db, than: "historyd_mirror",
+                    "The mirror cannot be kept at \"\(path)\": that is a database of something else.",
+                    hint: "Name a path of its own in the configuration.")
+                try CopyConnection.begin(db)
+                // A checkpoint waits for the disk, and the commits behind it do so, too: four times as rarely as usual.
+                try db.execute(sql: "PRAGMA wal_autocheckpoint = 4000")
+                if try StoreRecorder.isMirror(db) { position = try MirrorPosition(db) }
+            }
+            self.queue = queue
+        }
+        file = FileID(of: path)
+    }
+
+    private static func translating<T>(_ path: String, _ body: () throws -> T) throws -> T {
+        do {
+            return try body()
+        } catch let error as ReplicaSchemaCheck.Refusal {
+            throw MirrorError.malformed("a definition is refused: \(error.reason)")
+        } catch let error as UnexpectedValue {
+            throw damaged(path, error.message, error)
+        } catch let error as RowDecodingError {
+            throw damaged(path, "a value has a wrong type", error)
+        } catch let error as DatabaseError {
+            let said = error.message ?? "SQLite result \(error.resultCode.rawValue)"
+            switch error.resultCode {
+            case .SQLITE_CORRUPT, .SQLITE_NOTADB: throw damaged(path, said, error)
+            case .SQLITE_BUSY, .SQLITE_LOCKED:
+                throw HistoryError(
+                    .replicaUnwritable, "The mirror \"\(path)\" is locked by another process.",
+                    hint: "Programs should only read a mirror.", cause: error)
+            case .SQLITE_FULL, .SQLITE_IOERR, .SQLITE_READONLY, .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_NOMEM,
+                .SQLITE_PROTOCOL, .SQLITE_INTERRUPT, .SQLITE_NOLFS:
+                throw HistoryError(
+                    .replicaUnwritable, "The mirror \"\(path)\" cannot be written: \(said).",
+                    hint: "Check the permissions and space of its folder.", cause: error)
+            // The disk is not the reason: what came does not fit what is there.
+            default: throw MirrorError.needsSnapshot(said)
+            }
+        }
+    }
+
+    private static func damaged(_ path: String, _ what: String, _ cause: any Error) -> HistoryError {
+        HistoryError(
+            .replicaDamaged, "The mirror \"\(path)\" is damaged: \(what).",
+            hint: "It is moved aside, and filled again.", cause: cause)
+    }
+
+    /// Puts a damaged file out of the way.
+    ///
+    /// - Returns: Where it is now.
+    package static func moveAside(_ path: String) throws -> String {
+        try ReplicaFile.moveAside(path)
+    }
+
+    // MARK: Applying
+
+    /// Applies a group in one transaction with its position.
+    ///
+    /// - Parameters:
+    ///   - chunks: Gives the next bytes of the group's lines with each call, within the transaction; nil at the end.
+    ///   - isSnapshot: Whether it replaces everything instead of continuing at the position.
+    ///   - new: The mirror's position afterwards.
+    /// - Throws: `MirrorError`, `HistoryError`, `SystemError`, what `chunks` throws. The mirror is as before then.
+    package func apply(_ chunks: () throws -> [UInt8]?, isSnapshot: Bool, to new: MirrorPosition) throws {
+        var beginning: [UInt8]?
+        if queue == nil {
+            guard isSnapshot else { throw MirrorError.needsSnapshot("it is new") }
+            let chunks = try Self.firstLine(chunks)
+            try open(encoding: try Self.encoding(of: chunks))
+            beginning = chunks
+        }
+        guard let queue else { return }
+        let known = sections
+        // After a failure it is read again.
+        sections = nil
+        sections = try Self.translating(path) {
+            try queue.writeInTransaction { db in
+                var writer = try MirrorWriter(
+                    db, try current(db, known), after: position?.position.number ?? 0, isSnapshot: isSnapshot,
+                    of: new.store)
+                try Lines.forEach(of: { try beginning.take() ?? chunks() }) {
+                    try writer.take($0)
+                } areOver: {
+                    try writer.writeRows()
+                }
+                try writer.finish(through: new.position)
+                try new.write(name: name, db)
+                return writer.sections
+            }
+        }
+        position = new
+    }
+
+    /// What the mirror has, which is read only if others may have changed it.
+    private func current(_ db: Database, _ known: MirrorSections?) throws -> MirrorSections {
+        if let known, try known.areCurrent(db) { return known }
+        if try !StoreRecorder.isMirror(db) {
+            try db.execute(sql: MirrorFormat.schema)
+            try db.execute(sql: RecordingFormat.schema)
+        } else if try MirrorPosition(db) != position {
+            throw MirrorError.needsSnapshot("somebody else has written to it")
+        }
+        return try MirrorSections(db)
+    }
+
+    /// The chunks up to the first end of a line.
+    private static func firstLine(_ chunks: () throws -> [UInt8]?) throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        while let chunk = try chunks() {
+            bytes += chunk
+            if chunk.contains(UInt8(ascii: "\n")) { break }
+        }
+        return bytes
+    }
+
+    /// The encoding that a snapshot's first line names.
+    private static func encoding(of bytes: [UInt8]) throws -> String {
+        try bytes.prefix { $0 != UInt8(ascii: "\n") }.withUnsafeBufferPointer { line in
+            try MirrorLine(line).schema?.encoding ?? "UTF-8"
+        }
+    }
+}
+
+extension Optional {
+    /// What it was; it is nil from now on.
+    fileprivate mutating func take() -> Wrapped? {
+        defer { self = nil }
+        return self
+    }
+}

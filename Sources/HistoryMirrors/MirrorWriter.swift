@@ -1,0 +1,231 @@
+import PersistentHistory
+import GRDB
+import GRDBSQLite
+
+/// Applies the lines of one group, within a transaction of a mirror.
+struct MirrorWriter {
+    private let db: Database
+    private let isSnapshot: Bool
+    /// The store that the group is of.
+    private let store: String
+    private let old: ReplicaShape
+    /// What the mirror has now.
+    private(set) var sections: MirrorSections
+    private var schema: MirrorSchema?
+    /// Tables of which all rows have come.
+    private var whole: Set<BinaryText> = []
+
+    private var section: MirrorSections.Section?
+    private var statement: Statement?
+    /// Writes several rows: see `rowsAtOnce`.
+    private var bulk: Statement?
+    /// Of the rows that are not written yet.
+    private var values: [LineValue] = []
+    /// The number of the last change.
+    private var last: Int64?
+    private var floor: Int64 = 0
+    private var changes: ChangeCheck
+    /// The position of the mirror: what a group has of the history until there, the mirror had, and may have cleaned.
+    private let known: Int64
+
+    /// - Parameters:
+    ///   - found: What the mirror has.
+    ///   - known: The number of the last change that it had.
+    init(_ db: Database, _ found: MirrorSections, after known: Int64, isSnapshot: Bool, of store: String) throws
+    {
+        self.db = db
+        self.known = isSnapshot ? 0 : known
+        self.store = store
+        changes = found.changes
+        self.isSnapshot = isSnapshot
+        // A snapshot is made from nothing: somebody may have changed a table.
+        if isSnapshot { try ReplicaShape().makeTables(db, insteadOf: found.shape) }
+        sections = isSnapshot ? MirrorSections(ReplicaShape()) : found
+        old = sections.shape
+    }
+
+    /// - Throws: `MirrorError`, `DatabaseError`, `UnexpectedValue`, `ReplicaSchemaCheck.Refusal`.
+    mutating func take(_ line: UnsafeBufferPointer<UInt8>) throws {
+        guard line.first == UInt8(ascii: "{") else { return try takeValues(line) }
+        if let section = sections.known(line) { return try begin(section) }
+        guard line.count <= Lines.longestBeginning else {
+            throw MirrorError.malformed("a section's beginning is longer than \(Lines.longestBeginning) bytes")
+        }
+        let content = try MirrorLine(line)
+        if let schema = content.schema {
+            try take(schema, store: content.store, floor: content.floor)
+        } else {
+            try begin(try sections.section(content, line, db))
+        }
+    }
+
+    /// A snapshot's rows are written some at a time: SQLite takes a third longer for statements of one row.
+    private static let rowsAtOnce = 16
+    /// So that a statement never has more parameters than SQLite allows (https://www.sqlite.org/limits.html).
+    private static let mostColumnsAtOnce = 1000
+
+    private mutating func begin(_ section: MirrorSections.Section) throws {
+        try writeRows()
+        if let table = section.whole {
+            try db.execute(sql: "DELETE FROM main.\(SQLText.name(table))")
+            whole.insert(table)
+        }
+        statement = try db.cachedStatement(sql: SQLText.cacheable(section.sql))
+        let isBulk = isSnapshot && section.kind != .gone && section.width <= Self.mostColumnsAtOnce
+        bulk = isBulk ? try db.cachedStatement(sql: SQLText.cacheable(section.sql(rows: Self.rowsAtOnce))) : nil
+        self.section = section
+    }
+
+    // MARK: Schema
+
+    private mutating func take(_ schema: MirrorSchema, store: String?, floor: Int64?) throws {
+        guard section == nil, self.schema == nil else {
+            throw MirrorError.malformed("the schema comes after rows")
+        }
+        guard let store = store.flatMap({ StoreID($0) }), let floor, HistoryPosition.range.contains(floor)
+        else {
+            throw MirrorError.malformed("a schema comes without its store")
+        }
+        guard store.text == self.store else { throw MirrorError.malformed("the schema is of another store") }
+        self.floor = floor
+        guard schema.format <= RecordingFormat.version else {
+            throw HistoryError(
+                .formatTooNew,
+                "The source's history has format \(schema.format); this program knows up to \(RecordingFormat.version).",
+                hint: "Use a newer historyd-nats.")
+        }
+        try Self.check(schema)
+        self.schema = schema
+        let shape = ReplicaShape(
+            tables: Dictionary(
+                schema.tables.map { (BinaryText($0.name), ReplicaShape.Table(sql: $0.sql, shape: $0.shape)) }
+            ) { first, _ in first },
+            indexes: Dictionary(
+                schema.indexes.map { (BinaryText($0.name), ReplicaShape.Index(entity: $0.table, sql: $0.sql)) }
+            ) { first, _ in first })
+        sections = MirrorSections(shape)
+        try shape.makeTables(db, insteadOf: old)
+        for table in schema.tables where shape.newTables(in: old).contains(table.name) {
+            for statement in MirrorFormat.guards(of: table) { try db.runSchemaStatement(statement) }
+        }
+        try db.execute(sql: "DELETE FROM historyd_entity")
+        let insert = try db.cachedStatement(sql: "INSERT INTO historyd_entity VALUES (?, ?, ?, ?)")
+        for shape in schema.shapes {
+            try insert.execute(arguments: [shape.shape, shape.name, shape.definition, shape.tracked])
+        }
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO historyd_store VALUES ('format', ?), ('id', ?)",
+            arguments: [schema.format, store.text])
+        do {
+            try sections.readShapes(db)
+        } catch let error as UnexpectedValue {
+            throw MirrorError.malformed(error.message)
+        } catch let error as HistoryError {
+            throw MirrorError.malformed(error.message)
+        }
+        changes = sections.changes
+        guard isSnapshot else { return }
+        try db.execute(
+            sql: """
+                INSERT OR REPLACE INTO historyd_store VALUES ('floor', ?);
+                DELETE FROM historyd_store WHERE key IN ('cleaned', 'cleaned for');
+                DELETE FROM historyd_change
+                """, arguments: [floor])
+    }
+
+    /// Definitions come from the network: each is tried where it can do no harm.
+    private static func check(_ schema: MirrorSchema) throws {
+        let check = try ReplicaSchemaCheck()
+        for table in schema.tables {
+            guard RecordingFormat.shapes.contains(table.shape) else {
+                throw MirrorError.malformed("a table has no shape")
+            }
+            try check.checkTable(table.name, table.sql)
+        }
+        for index in schema.indexes { try check.checkIndex(index.name, on: index.table, index.sql) }
+        try check.close()
+    }
+
+    // MARK: Rows
+
+    private mutating func takeValues(_ line: UnsafeBufferPointer<UInt8>) throws {
+        guard let section else { throw MirrorError.malformed("values come before their section") }
+        let start = values.count
+        try ValueLine.append(line, to: &values, atMost: section.width)
+        guard values.count - start == section.width else {
+            throw MirrorError.malformed(
+                "a row has \(values.count - start) values, and its section \(section.width) columns")
+        }
+        if section.kind == .changes {
+            try checkChange(values[start...])
+            if let last, last <= known {
+                // Written again, it would stay for ever: the cleaner does not come back to it.
+                try checkOverlap(at: last)
+                return values.removeSubrange(start...)
+            }
+        }
+        if bulk == nil || values.count == section.width * Self.rowsAtOnce { try writeRows() }
+    }
+
+    /// Writes the rows that were taken, whose values may lie in the memory of their lines.
+    mutating func writeRows() throws {
+        guard let statement, let section, !values.isEmpty else { return }
+        defer { values.removeAll(keepingCapacity: true) }
+        if let bulk, values.count == section.width * Self.rowsAtOnce { return try bulk.write(db, values[...]) }
+        for start in stride(from: 0, to: values.count, by: section.width) {
+            try statement.write(db, values[start..<start + section.width])
+        }
+        if section.kind == .changes, !isSnapshot, let last, sqlite3_changes64(db.sqliteConnection) == 0 {
+            try checkOverlap(at: last)
+        }
+    }
+
+    /// What stands at a number already must be the same; the cleaner may have emptied or deleted it.
+    private func checkOverlap(at number: Int64) throws {
+        let found = try Row.fetchOne(
+            try db.cachedStatement(
+                sql: "SELECT origin FROM historyd_change WHERE id = ? AND NOT (origin IS 0 AND kind & 3 IS 3)"),
+            arguments: [number])
+        guard let found, HistoryValue(found[0] as DatabaseValue) != values[values.endIndex - Self.overlap].copy
+        else { return }
+        throw MirrorError.needsSnapshot("the source's history is another one at \(number)")
+    }
+
+    /// Of the five values of a change, how many there are from its origin on.
+    private static let overlap = 4
+
+    private mutating func checkChange(_ values: ArraySlice<LineValue>) throws {
+        guard case .value(.integer(let id)) = values[values.startIndex], HistoryPosition.range.contains(id),
+            id > last ?? 0, case .value(.integer(let kind)) = values[values.startIndex + 2]
+        else { throw MirrorError.malformed("a change has no number that follows the one before") }
+        try changes.check(
+            kind: kind, object: values[values.startIndex + 3], detail: values[values.startIndex + 4])
+        last = id
+    }
+
+    // MARK: End
+
+    /// - Parameter position: The position that the mirror is to have.
+    mutating func finish(through position: StreamPosition) throws {
+        try writeRows()
+        let shape = sections.shape
+        guard position.number >= last ?? 0, isSnapshot || position.number == last else {
+            throw MirrorError.malformed("the history does not end at \(position.number)")
+        }
+        guard floor <= position.number else {
+            throw MirrorError.malformed("the history begins behind its end, \(position.number)")
+        }
+        if isSnapshot, schema == nil { throw MirrorError.malformed("a snapshot has no schema") }
+        guard try schema.map({ try $0.digest == position.schema }) ?? true else {
+            throw MirrorError.malformed("the schema is not the one of the position")
+        }
+        if schema != nil {
+            let missing = shape.newTables(in: old).subtracting(whole)
+            if let table = missing.min() { throw MirrorError.needsSnapshot("the table \"\(table)\" is new") }
+        }
+        if isSnapshot, let table = Set(shape.tables.keys).subtracting(whole).min() {
+            throw MirrorError.malformed("the snapshot lacks the table \"\(table)\"")
+        }
+        if schema != nil { _ = try shape.makeIndexes(db, insteadOf: old) }
+    }
+}
