@@ -52,6 +52,14 @@ enum OutputFormat: String, ExpressibleByArgument, CaseIterable {
 }
 
 /// The same, or for spreadsheets.
-enum HistoryFormat: String, ExpressibleByArgument, CaseIterable {
+enum HistoryFormat: String {
     case table, json, csv
+}
+
+/// The same, or a page to look at.
+enum HistoryOutput: String, ExpressibleByArgument, CaseIterable {
+    case table, json, csv, html
+
+    /// Nil for the page.
+    var lines: HistoryFormat? { HistoryFormat(rawValue: rawValue) }
 }

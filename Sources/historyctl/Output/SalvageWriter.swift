@@ -52,12 +52,7 @@ struct SalvageWriter: ~Copyable {
     ) throws {
         switch format {
         case .json:
-            json.object { json in
-                json.member("token", token.description)
-                json.member("transactionMissing", true)
-                json.name("changes")
-                json.array { json in for change in changes { Self.write(change, of: token.store, to: &json) } }
-            }
+            Self.write(changes, of: token, to: &json)
             json.endLine()
         case .csv:
             records.begin(token: token.description)
@@ -70,6 +65,16 @@ struct SalvageWriter: ~Copyable {
                 try output.writeLine(
                     "\(token)  (transaction missing)  \(change.operation.rawValue)  \(object(change))")
             }
+        }
+    }
+
+    /// Changes without their transaction.
+    static func write(_ changes: [HistoryChange], of token: HistoryToken, to json: inout JSONBytes) {
+        json.object { json in
+            json.member("token", token.description)
+            json.member("transactionMissing", true)
+            json.name("changes")
+            json.array { json in for change in changes { write(change, of: token.store, to: &json) } }
         }
     }
 

@@ -16,14 +16,14 @@ struct Describe: ParsableCommand {
 
     func run() throws {
         var output = StandardOutput()
-        if let found = try coreData() {
+        if let found = try Self.coreData(store) {
             let report = CoreDataReport(description: found)
             if format == .json { try output.write(report.json) } else { try report.write(to: &output) }
             return try output.flush()
         }
         let description = try StoreDescription(path: store)
         switch format {
-        case .json: try output.write(json(description))
+        case .json: try output.write(Self.json(description))
         case .table:
             for (title, value) in facts(description) { try output.writeLine(title + "  " + value) }
             try output.writeLine("")
@@ -36,7 +36,7 @@ struct Describe: ParsableCommand {
     }
 
     /// Of a store of Core Data's, also without a history; nil for another store.
-    private func coreData() throws -> CoreDataDescription? {
+    private static func coreData(_ store: String) throws -> CoreDataDescription? {
         do {
             guard let reader = try StoreHistory.open(store) as? CoreDataReader else { return nil }
             return try CoreDataDescription(reader)
@@ -57,7 +57,13 @@ struct Describe: ParsableCommand {
         ]
     }
 
-    private func json(_ description: StoreDescription) -> [UInt8] {
+    /// What is known of a store, as JSON.
+    static func json(_ store: String) throws -> [UInt8] {
+        if let found = try coreData(store) { return CoreDataReport(description: found).json }
+        return json(try StoreDescription(path: store))
+    }
+
+    private static func json(_ description: StoreDescription) -> [UInt8] {
         var json = JSONBytes()
         json.object { json in
             json.member("storeID", description.storeID.text)

@@ -82,8 +82,14 @@ struct History: ParsableCommand {
     @Flag(help: "The newest transaction first.")
     var reverse = false
 
-    @Option(help: "A table to read, JSON for programs, or CSV for spreadsheets.")
-    var format = HistoryFormat.table
+    @Option(
+        help: ArgumentHelp(
+            "A table to read, JSON for programs, CSV for spreadsheets, or HTML for browsers.",
+            discussion: """
+                HTML is one file with a timeline and tables that can be filtered and sorted. It fetches nothing, and \
+                has the store's SHA-256 and this command for the record.
+                """))
+    var format = HistoryOutput.table
 
     func validate() throws {
         if let limit, limit < 0 { throw ValidationError("--limit is a number of transactions.") }
@@ -97,11 +103,11 @@ struct History: ParsableCommand {
     }
 
     func run() throws {
-        if salvage { return try readWhatIsLeft() }
+        guard let format = format.lines else { return try salvage ? reportWhatIsLeft() : report() }
+        if salvage { return try showWhatIsLeft(format) }
         let reader = try StoreHistory.open(store)
         let filter = try filter(for: reader)
-        var pages = try HistoryPages(
-            reader, after: after, before: before, filter: filter, limit: limit, isReversed: reverse)
+        var pages = try pages(reader, filter)
         var output = StandardOutput()
         var writer = TransactionWriter(
             format, reader, isOfCoreData: reader is CoreDataReader, filter: filter,
@@ -117,18 +123,27 @@ struct History: ParsableCommand {
         try output.flush()
     }
 
-    private func readWhatIsLeft() throws {
+    func pages(_ reader: any HistoryReading, _ filter: HistoryFilter) throws -> HistoryPages {
+        try HistoryPages(
+            reader, after: after, before: before, filter: filter, limit: limit, isReversed: reverse)
+    }
+
+    private func showWhatIsLeft(_ format: HistoryFormat) throws {
         var output = StandardOutput()
         var writer = SalvageWriter(
             format, TransactionWriter(format, isOfCoreData: true, filter: HistoryFilter()))
         try writer.begin(&output)
         let summary = try CoreDataSalvage.read(store) { try writer.write($0, to: &output) }
         try output.flush()
+        try report(summary)
+    }
+
+    func report(_ summary: CoreDataSalvage.Summary) throws {
         for line in SalvageWriter.lines(summary) { Historyctl.complain(line) }
         if !summary.isWhole { throw ExitCode(ExitStatus.badData.rawValue) }
     }
 
-    private func filter(for reader: any HistoryReading) throws -> HistoryFilter {
+    func filter(for reader: any HistoryReading) throws -> HistoryFilter {
         var filter = HistoryFilter()
         if noAuthor || !author.isEmpty { filter.authors = Set(names: author) }
         filter.includesUndeclared = noAuthor

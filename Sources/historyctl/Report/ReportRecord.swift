@@ -1,0 +1,43 @@
+import Foundation
+import HistoryConfiguration
+import PersistentHistory
+
+/// What is on record about a report: of which file it is, and how it was made.
+struct ReportRecord {
+    let json: [UInt8]
+
+    /// - Parameter description: What `describe` says of the store, as JSON.
+    init(_ store: String, isOfCoreData: Bool, description: [UInt8], command: [String]) {
+        let path = URL(filePath: store).standardizedFileURL.path
+        var json = JSONBytes()
+        json.object { json in
+            json.member("file", path)
+            json.member("kind", isOfCoreData ? "written by Core Data or SwiftData" : "recorded by historyd")
+            json.member("sha256", Self.sha256(path))
+            if FileManager.default.fileExists(atPath: path + "-wal") {
+                json.member("walSHA256", Self.sha256(path + "-wal"))
+            }
+            json.member("made", HistoryTimestamp.now.description)
+            json.member("version", HistoryVersion.current)
+            json.member("command", (["historyctl"] + command).map(ShellText.quote).joined(separator: " "))
+            json.name("description")
+            json.raw(description)
+        }
+        self.json = json.bytes.array
+    }
+
+    /// By the system's sha256sum(1); nil where it cannot tell.
+    private static func sha256(_ path: String) -> String? {
+        let program = Process()
+        program.executableURL = URL(filePath: "/usr/bin/sha256sum")
+        program.arguments = ["--zero", "--", path]
+        let output = Pipe()
+        (program.standardOutput, program.standardError) = (output, FileHandle.nullDevice)
+        guard (try? program.run()) != nil, let data = try? output.fileHandleForReading.readToEnd() else {
+            return nil
+        }
+        program.waitUntilExit()
+        let text = String(decoding: data.prefix(64), as: UTF8.self)
+        return program.terminationStatus == 0 && text.allSatisfy(\.isHexDigit) ? text : nil
+    }
+}

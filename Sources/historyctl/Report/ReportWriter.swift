@@ -1,0 +1,180 @@
+import FoundationEssentials
+import PersistentHistory
+
+/// Writes a history as one HTML file that shows itself: nothing is fetched from anywhere.
+///
+/// The transactions are JSON, in parts that the page reads when they are to be seen; before each part comes an index, from which
+/// the timeline is drawn. What comes from the store is data, never a part of the page.
+struct ReportWriter: ~Copyable {
+    /// What an item of a part is: as in report.js.
+    private enum Kind: Int {
+        case whole, missing, orphans, more, recreated
+    }
+
+    /// So much of a part is read at once.
+    private static let partSize = 1 << 18
+
+    /// Reads the parts of large transactions; nil where none come.
+    private let reader: (any HistoryReading)?
+    private let filter: HistoryFilter
+    private let labels: [ObjectLabels]
+    /// The page's own scripts and styles have it, and nothing that the store's writers could know.
+    private let nonce = UUID().uuidString
+    private var part = JSONBytes(reservingCapacity: 2 * partSize)
+    private var index = JSONBytes()
+    private var authors = ReportLanes()
+    private var processes = ReportLanes()
+    private var (transactions, changes) = (0, 0)
+    private var last: HistoryToken?
+
+    init(_ reader: (any HistoryReading)?, filter: HistoryFilter = HistoryFilter(), labels: [ObjectLabels] = [])
+    {
+        self.reader = reader
+        self.filter = filter
+        self.labels = labels
+        // Of integers beyond 2^53, scripts know an approximation.
+        part.largeIntegers = .text
+    }
+
+    func begin(_ record: ReportRecord, to output: inout StandardOutput) throws {
+        let policy =
+            "default-src 'none'; style-src 'nonce-\(nonce)'; script-src 'nonce-\(nonce)'; base-uri 'none'; form-action 'none'"
+        try output.writeLine(
+            """
+            <!doctype html>
+            <html lang="en"><head><meta charset="utf-8"><title>History</title>
+            <meta http-equiv="Content-Security-Policy" content="\(policy)">
+            <meta name="viewport" content="width=device-width, initial-scale=1">
+            <style nonce="\(nonce)">
+            """)
+        try output.write(PackageResources.report_css)
+        try output.writeLine("</style></head>")
+        try output.write(PackageResources.report_html)
+        try writeData("id=\"record\"", record.json, to: &output)
+    }
+
+    mutating func write(_ transactions: [HistoryTransaction], to output: inout StandardOutput) throws {
+        for transaction in try labels.reduce(transactions, { try $1.label($0) }) {
+            guard transaction.isLarge, let reader else {
+                try write(transaction, transaction.changes, to: &output)
+                continue
+            }
+            try reader.forEachPart(of: transaction, filter: filter) { changes, _ in
+                try write(transaction, labels.reduce(changes) { try $1.label($0) }, to: &output)
+            }
+        }
+    }
+
+    /// Writes what is left of a damaged history.
+    mutating func write(_ finding: CoreDataSalvage.Finding, to output: inout StandardOutput) throws {
+        switch finding {
+        case .transaction(let transaction): try write([transaction], to: &output)
+        case .missing(let numbers):
+            part.object { json in
+                json.name("missing")
+                json.object { json in
+                    json.member("first", numbers.lowerBound)
+                    json.member("last", numbers.upperBound)
+                }
+            }
+            note(nil, [], .missing)
+        case .changes(let changes, let token):
+            SalvageWriter.write(changes, of: token, to: &part)
+            note(nil, changes, .orphans)
+        }
+        try flush(to: &output)
+    }
+
+    private mutating func write(
+        _ transaction: HistoryTransaction, _ changes: [HistoryChange], to output: inout StandardOutput
+    ) throws {
+        let isMore = last == transaction.token
+        if changes.count == transaction.changes.count, !isMore {
+            HistoryJSON.write(transaction, to: &part)
+        } else {
+            HistoryJSON.write(changes, of: transaction, isFirst: true, isLast: true, to: &part)
+        }
+        last = transaction.token
+        if !isMore { transactions += 1 }
+        note(transaction, changes, isMore ? .more : transaction.recreated.isEmpty ? .whole : .recreated)
+        if part.count >= Self.partSize { try flush(to: &output) }
+    }
+
+    /// `[time, author, process, inserts, updates, deletes, kind]`
+    private mutating func note(_ transaction: HistoryTransaction?, _ changes: [HistoryChange], _ kind: Kind) {
+        var counts = [ChangeOperation: Int]()
+        for change in changes { counts[change.operation, default: 0] += 1 }
+        self.changes += changes.count
+        let process = transaction.flatMap { $0.application?.process ?? $0.processID.map { String($0) } }
+        let lanes = (authors.number(transaction?.author), processes.number(process))
+        index.array { json in
+            if let transaction { json.integer(transaction.timestamp.milliseconds) } else { json.null() }
+            json.integer(lanes.0)
+            json.integer(lanes.1)
+            for operation in [ChangeOperation.insert, .update, .delete] { json.integer(counts[operation] ?? 0) }
+            json.integer(kind.rawValue)
+        }
+    }
+
+    private mutating func flush(to output: inout StandardOutput) throws {
+        guard index.count > 0 else { return }
+        try writeData("class=\"index\"", "[".utf8 + index.bytes.array + "]".utf8, to: &output)
+        try writeData("class=\"part\"", "[".utf8 + part.bytes.array + "]".utf8, to: &output)
+        index.removeAll()
+        part.removeAll()
+    }
+
+    /// Data that is no script: in it, no tag of the page can begin.
+    private func writeData(_ attribute: String, _ json: [UInt8], to output: inout StandardOutput) throws {
+        try output.write("<script type=\"application/json\" \(attribute)>".utf8)
+        for piece in json.split(separator: UInt8(ascii: "<"), omittingEmptySubsequences: false).enumerated() {
+            if piece.offset > 0 { try output.write(#"\u003c"#.utf8) }
+            try output.write(piece.element)
+        }
+        try output.writeLine("</script>")
+    }
+
+    /// Ends the page.
+    ///
+    /// - Parameter problems: What is missing, and why, in sentences.
+    mutating func end(_ problems: [String], to output: inout StandardOutput) throws {
+        try flush(to: &output)
+        var end = JSONBytes()
+        end.object { json in
+            json.member("transactions", transactions)
+            json.member("changes", changes)
+            for (name, texts) in [
+                ("authors", authors.names), ("processes", processes.names), ("problems", problems),
+            ] {
+                json.name(name)
+                json.array { json in for text in texts { json.string(text) } }
+            }
+        }
+        try writeData("id=\"end\"", end.bytes.array, to: &output)
+        try output.writeLine("<script nonce=\"\(nonce)\">")
+        try output.write(PackageResources.report_js)
+        try output.writeLine("</script></body></html>")
+        try output.flush()
+    }
+}
+
+/// The names of authors or processes, by numbers.
+private struct ReportLanes {
+    /// Names beyond these have one lane together: a store may have any number.
+    private static let most = 500
+
+    private(set) var names: [String?] = []
+    private var numbers: [BinaryText?: Int] = [:]
+
+    mutating func number(_ name: String?) -> Int {
+        let key = name.map { BinaryText($0) }
+        if let number = numbers[key] { return number }
+        if names.count < Self.most {
+            names.append(name)
+        } else if names.count == Self.most {
+            names.append("(others)")
+        }
+        numbers[key] = names.count - 1
+        return names.count - 1
+    }
+}
