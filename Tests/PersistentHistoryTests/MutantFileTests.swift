@@ -34,7 +34,7 @@ import Testing
             let text = try String(contentsOf: file, encoding: .utf8)
             names.formUnion(text.matches(of: /(?:struct|class|func) (\w+)/).map(\.1))
         }
-        let folder = tests.appending(path: "Mutants")
+        let folder = tests.appending(path: "Tools/Mutants")
         for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
         where file.pathExtension == "mutant" {
             let text = try String(contentsOf: file, encoding: .utf8)
