@@ -35,7 +35,9 @@ build-product = HISTORYD_VERSION='$(VERSION)' $(SWIFT) build -c release --static
 # An index beside each build takes 6 % of its time, and editors make their own. lld takes half of gold's time.
 debug-build = $(SWIFT) build --disable-index-store -Xswiftc -use-ld=lld
 
-PACKAGES  = libsqlite3-dev libsystemd-dev libnats-dev libssl-dev nats-server sqlite3 python3 python3-venv systemd-container procps jq curl acl prometheus dpkg-dev
+# What a build takes, and what the tests take besides.
+PACKAGES  = libsqlite3-dev libsystemd-dev libnats-dev libssl-dev python3 sqlite3
+TEST_PACKAGES = nats-server python3-venv systemd-container procps jq curl acl prometheus dpkg-dev
 EXTENSION = Sources/CSQLiteHistory/history.c
 # SwiftPM would link the extension against the Swift runtime, and it could not be loaded without one.
 build-extension = $(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared \
@@ -74,7 +76,7 @@ TESTFOLDER = $(if $(TMPDIR),$(TMPDIR),$(shell set -- $$(df --output=avail /dev/s
 run-tests = $(if $(TESTFLAGS),$(call tests-in,$(1)) $(TESTFLAGS),@TMPDIR=$(TESTFOLDER) Tests/run $(1) $(2))
 
 .DEFAULT_GOAL := help
-.PHONY: help toolchain dependencies build programs debug test test-docs docs test-openapi test-differential test-faults model mutants \
+.PHONY: help toolchain dependencies test-dependencies build programs debug test test-docs docs test-openapi test-differential test-faults model mutants \
 	torture torture-nats count-recording dedup-property fuzz fuzz-coredata simulate simulate-coverage run run-nats bench install deb uninstall \
 	tsan asan lint format security clean link-order
 
@@ -102,8 +104,11 @@ raise-versions: toolchain ## Take the newest versions of the packages that Packa
 	$(SWIFT) package update
 	config/pin --raise $(CURDIR)
 
-dependencies: toolchain ## Install the Debian packages that are missing.
+dependencies: toolchain ## Install the Debian packages that a build needs and that are missing.
 	@config/packaging/install-dependencies $(PACKAGES)
+
+test-dependencies: dependencies
+	@config/packaging/install-dependencies $(TEST_PACKAGES)
 
 build: dependencies Package.resolved ## Build for use: historyd, historyd-nats, historyctl and libhistory.so in .build/release.
 	$(call build-product,historyd)
@@ -118,7 +123,7 @@ programs: dependencies Package.resolved
 	@$(debug-build) --target Programs
 	@$(call build-extension,.build/debug)
 
-debug: dependencies Package.resolved Tests/Benchmarks/Package.resolved ## Build for development, tests included, in .build/debug.
+debug: test-dependencies Package.resolved Tests/Benchmarks/Package.resolved ## Build for development, tests included, in .build/debug.
 	$(debug-build) --build-tests
 	$(call build-extension,.build/debug)
 	@python3 config/man/make-man .build/debug '$(VERSION)' .build/debug/man >/dev/null
@@ -285,6 +290,7 @@ install: ## Install the build. DESTDIR=, PREFIX=, UNITDIR=, BINDIR= (where the b
 	$(installation) install
 
 deb: build ## Build Debian packages in .build/deb: historyd, historyd-nats, libhistory, and debug symbols.
+	@config/packaging/install-dependencies dpkg-dev
 	rm -rf .build/deb
 	@# A stale list costs microseconds, and no package.
 	for program in historyd historyd-nats; do config/link/make-order --check .build/release $$program || true; done
@@ -299,14 +305,14 @@ uninstall: ## Stop it, remove what `install` put there, but for configuration an
 	$(installation) uninstall
 
 tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/Tests/Support/tsan.suppressions
-tsan: dependencies Package.resolved ## Run the tests under the thread sanitizer.
+tsan: test-dependencies Package.resolved ## Run the tests under the thread sanitizer.
 	$(debug-build) --build-tests --sanitize=thread --scratch-path .build-tsan
 	$(call build-extension,.build-tsan/debug)
 	$(call run-tests,.build-tsan/debug)
 
 # What is never freed is not looked for: the Swift runtime keeps things to a process's end.
 asan: export ASAN_OPTIONS = detect_leaks=0
-asan: dependencies Package.resolved ## Run the tests under the address sanitizer.
+asan: test-dependencies Package.resolved ## Run the tests under the address sanitizer.
 	$(debug-build) --build-tests --sanitize=address --scratch-path .build-asan
 	$(call build-extension,.build-asan/debug)
 	$(call run-tests,.build-asan/debug)
