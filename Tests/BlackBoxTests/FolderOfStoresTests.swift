@@ -364,6 +364,17 @@ struct FolderOfStoresTests {
             try await bench.steer("pause", "tenant-t1*")
             let paused = try await bench.report("status")["stores"].list.filter { $0["state"].text == "paused" }
             #expect(paused.count == 3)
+            // One of the consumers, in all that fit.
+            let copy = try await bench.report("consumers", "--store", "tenant-copy")["consumers"][0]
+            #expect(copy["problem"].text?.contains("copy") == true, "\(copy)")
+            let author = try #require(selected.first?["consumer"].text)
+            let alone = try await bench.report("pause", "tenant-t2*", "--consumer", author)["stores"].list
+            #expect(
+                alone.map { $0["name"].text } == ["tenant-t2"]
+                    && alone.allSatisfy { $0["consumer"].text == author })
+            let nobody = try await bench.ctl("pause", "tenant-*", "--consumer", "Nobody")
+            #expect(
+                nobody.status != .exited(0) && nobody.errors.contains("no consumer \"Nobody\""), "\(nobody)")
             let doctor = try await bench.ctl("doctor")
             #expect(doctor.output.contains("max_user_watches"), "\(doctor.output)")
             #expect(!doctor.output.contains("tenant-t5"), "\(doctor.output)")

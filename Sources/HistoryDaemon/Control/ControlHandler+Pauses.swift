@@ -24,7 +24,11 @@ extension ControlHandler {
 
     private func paused(_ name: String?, _ consumer: String?) async throws(ControlError) -> [Paused] {
         guard let consumer else { return try await stores(name).map { Paused(store: $0, consumer: nil) } }
-        return [Paused(store: try await store(name, with: consumer), consumer: consumer)]
+        // A pattern means all that fit.
+        let stores =
+            name.map(NamePattern.isPattern) ?? false
+            ? try await stores(name, with: consumer) : [try await store(name, with: consumer)]
+        return stores.map { Paused(store: $0, consumer: consumer) }
     }
 
     /// Returns when the current batches have ended.

@@ -41,7 +41,15 @@ extension ControlHandler {
     func consumers(of store: String?) async throws(ControlError) -> ConsumerList {
         let stores = try await stores(store)
         let measured = await forEachStore(stores) { await report($0, measure($0)) }
-        return ConsumerList(consumers: measured.flatMap(\.consumers))
+        return ConsumerList(
+            consumers: measured.flatMap { store in
+                store.consumers.map { consumer in
+                    // What the store waits for is what they wait for.
+                    var consumer = consumer
+                    if consumer.state == .waiting { consumer.problem = consumer.problem ?? store.problem }
+                    return consumer
+                }
+            })
     }
 
     func consumers(of stores: [RunningStore]) async -> [ConsumerReport] {

@@ -164,11 +164,11 @@ struct ControlHandler: Sendable {
             .unknownStore, "There is no store \"\(name)\". Stores: \((known + templates).quotedList).")
     }
 
-    /// The one store in which there is such a consumer.
-    func store(_ name: String?, with consumer: String) async throws(ControlError) -> RunningStore {
+    /// The stores in which there is such a consumer, at least one.
+    func stores(_ name: String?, with consumer: String) async throws(ControlError) -> [RunningStore] {
         let stores = try await stores(name)
         let fitting = stores.filter { store in store.served.consumers.contains { $0.author == consumer } }
-        guard let store = fitting.first else {
+        if fitting.isEmpty {
             let known = Set(stores.flatMap { $0.served.consumers.map(\.author) }).sorted()
             let onlyWrites = stores.contains { $0.served.rule.authors.contains(BinaryText(consumer)) }
             let batch = onlyWrites ? " That author only writes (\"batch\")." : ""
@@ -176,7 +176,13 @@ struct ControlHandler: Sendable {
                 .unknownConsumer,
                 "There is no consumer \"\(consumer)\".\(batch) Consumers: \(known.quotedList).")
         }
-        guard fitting.count == 1 else {
+        return fitting
+    }
+
+    /// The one store in which there is such a consumer.
+    func store(_ name: String?, with consumer: String) async throws(ControlError) -> RunningStore {
+        let fitting = try await stores(name, with: consumer)
+        guard let store = fitting.first, fitting.count == 1 else {
             throw ControlError(
                 .ambiguous,
                 "Stores \(fitting.map(\.name).quotedList) have a consumer \"\(consumer)\". Name the store."
