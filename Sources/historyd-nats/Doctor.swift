@@ -110,7 +110,7 @@ struct Doctor {
         do {
             let connection = try NATSConnection(one, name: "historyd-nats doctor", wakeUp: Self.wakeUp)
             defer { connection.close() }
-            let jetStream = JetStream(connection: connection)
+            let jetStream = JetStream(connection: connection, prefix: configuration.jetStreamPrefix)
             let names = Set(configuration.publish.map(\.name) + configuration.follow.map(\.name)).sorted()
             return [finding(.server, server, nil)]
                 + names.map { finding(.stream, "\($0) at \(server)", problem(of: $0, jetStream)) }

@@ -27,7 +27,7 @@ struct JetStreamError: Error, CustomStringConvertible {
 struct JetStream {
     let connection: NATSConnection
     /// Of the requests' subjects.
-    let prefix = "$JS.API"
+    let prefix: String
 
     private typealias Members = [BinaryText: JSONValue]
 

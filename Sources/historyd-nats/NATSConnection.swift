@@ -203,7 +203,7 @@ final class NATSConnection: Sendable {
             throw NATSError(
                 call: call,
                 reason:
-                    "the server has no JetStream: put \"jetstream {}\" into its configuration, and start it again"
+                    "no JetStream answers here: put \"jetstream {}\" into the server's configuration, and start it again; at a leaf node, name the domain that has the streams (\"jetStreamDomain\")"
             )
         }
         throw NATSError(

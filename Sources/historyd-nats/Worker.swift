@@ -60,7 +60,7 @@ extension Worker {
             wakeUp.use(nil)
             connection.close()
         }
-        try session(JetStream(connection: connection))
+        try session(JetStream(connection: connection, prefix: configuration.jetStreamPrefix))
     }
 
     func note(_ foreign: [ForeignNote]) {

@@ -73,14 +73,14 @@ struct NATSTests {
         arguments: [
             "words", "status_header", "remade", "lost_consumer", "mute", "slow_publisher", "slow_follower",
             "between", "expired", "copied", "two_publishers",
-            "two_followers", "beat",
+            "two_followers", "beat", "domain",
         ])
     func adversity(scenario: String) async throws { try await run(scenario, in: "adversity.py") }
 
     @Test(
         "The newest server: its words, losses and loads",
         .enabled(if: StreamPackages.areThere, StreamPackages.missing),
-        arguments: ["words", "remade", "beat", "refused_snapshot"])
+        arguments: ["words", "remade", "beat", "refused_snapshot", "domain"])
     func newestServer(scenario: String) async throws {
         let server = URL(filePath: StreamPackages.python).deletingLastPathComponent().appending(
             path: "nats-server")

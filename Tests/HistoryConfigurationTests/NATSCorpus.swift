@@ -14,7 +14,7 @@ private func following(_ followings: String) -> String {
 private let in0 = "publish[0]"
 private let nkey = "UC5G6CMEQBTN5ILSWUUMAUPONG5XKOWXQRHGPGK7Y33EPWGNA2DSTUOL"
 private let keys =
-    "Allowed: $schema, version, servers, credentials, nkey, nkeySeed, tls, publish, follow, logLevel, healthyLag"
+    "Allowed: $schema, version, servers, credentials, nkey, nkeySeed, tls, jetStreamDomain, jetStreamPrefix, publish, follow, logLevel, healthyLag"
 
 let natsCorpus: [CorpusCase] = [
     .good("smallest", following("{\"name\": \"a\", \"path\": \"/m\"}")),
@@ -25,6 +25,21 @@ let natsCorpus: [CorpusCase] = [
             "$schema": "x", "nkey": "\(nkey)", "nkeySeed": "/n", "logLevel": "debug", "healthyLag": "10m", \
             "tls": {"ca": "/a", "certificate": "/c", "key": "/k"}
             """)),
+    .good("a domain", top("\"jetStreamDomain\": \"hub\"")),
+    .good("a prefix", top("\"jetStreamPrefix\": \"hub.js.api\"")),
+    .bad(
+        "a domain of two words", top("\"jetStreamDomain\": \"hub.a\""),
+        "2:20: jetStreamDomain: expected a JetStream domain, a word without dots, blanks and wildcards, found \"hub.a\""
+    ),
+    .bad(
+        "a prefix that ends with a dot", top("\"jetStreamPrefix\": \"hub.\""),
+        "2:20: jetStreamPrefix: expected a subject such as hub.js.api, without wildcards, found \"hub.\""),
+    .bad(
+        "a prefix with a wildcard", top("\"jetStreamPrefix\": \"hub.*.api\""),
+        "2:20: jetStreamPrefix: expected a subject such as hub.js.api, without wildcards, found \"hub.*.api\""),
+    .bad(
+        "a domain and a prefix", top("\"jetStreamDomain\": \"hub\", \"jetStreamPrefix\": \"a\""),
+        "2:27: jetStreamPrefix: either a domain or a prefix is given, not both"),
     .good("credentials", top("\"credentials\": \"c.creds\", \"tls\": {}")),
     .good(
         "every key of a publication",

@@ -8,6 +8,8 @@ package struct NATSConfiguration: Sendable, Hashable {
     /// A file with the nkey's seed.
     package var nkeySeed: String?
     package var tls: TLS?
+    /// What the subjects of JetStream's requests begin with.
+    package var jetStreamPrefix = "$JS.API"
     package var publish: [Publication] = []
     package var follow: [Following] = []
     package var logLevel = LogLevel.info

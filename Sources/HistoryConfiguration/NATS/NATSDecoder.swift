@@ -1,7 +1,8 @@
 /// Decodes the configuration of `historyd-nats`.
 enum NATSDecoder {
     private static let keys = [
-        "servers", "credentials", "nkey", "nkeySeed", "tls", "publish", "follow",
+        "servers", "credentials", "nkey", "nkeySeed", "tls", "jetStreamDomain", "jetStreamPrefix", "publish",
+        "follow",
         "logLevel", "healthyLag",
     ]
 
@@ -23,6 +24,11 @@ enum NATSDecoder {
             fields.refuse("nkey", "an nkey belongs to its seed, which is missing")
         }
         configuration.tls = fields["tls"].flatMap(tls)
+        if let domain = fields["jetStreamDomain"].flatMap(domain) {
+            configuration.jetStreamPrefix = "$JS.\(domain).API"
+            fields.refuse("jetStreamPrefix", "either a domain or a prefix is given, not both")
+        }
+        if let prefix = fields["jetStreamPrefix"].flatMap(prefix) { configuration.jetStreamPrefix = prefix }
         if let level = fields["logLevel"]?.choice(LogLevel.allCases) { configuration.logLevel = level }
         if let lag = fields["healthyLag"]?.duration() { configuration.healthyLag = lag }
         var names = Claims()
@@ -48,6 +54,37 @@ enum NATSDecoder {
             return nil
         }
         return text
+    }
+
+    /// The name of a domain is one token of a subject.
+    private static func domain(_ node: DocumentNode) -> String? {
+        let expected = "a JetStream domain, a word without dots, blanks and wildcards"
+        guard let text = node.name(expected: expected) else { return nil }
+        guard isSubject(text), !text.utf8.contains(UInt8(ascii: ".")) else {
+            node.report("expected \(expected), found \(text.excerpt)")
+            return nil
+        }
+        return text
+    }
+
+    private static func prefix(_ node: DocumentNode) -> String? {
+        let expected = "a subject such as hub.js.api, without wildcards"
+        guard let text = node.name(expected: expected) else { return nil }
+        guard isSubject(text) else {
+            node.report("expected \(expected), found \(text.excerpt)")
+            return nil
+        }
+        return text
+    }
+
+    /// Source: https://docs.nats.io/nats-concepts/subjects
+    private static func isSubject(_ text: String) -> Bool {
+        text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false).allSatisfy { token in
+            !token.isEmpty
+                && token.allSatisfy {
+                    $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "*") && $0 != UInt8(ascii: ">")
+                }
+        }
     }
 
     private static func servers(_ node: DocumentNode) -> [String] {

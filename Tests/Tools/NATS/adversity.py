@@ -31,11 +31,12 @@ def until(what, test, limit=60):
         time.sleep(0.1)
 
 
-def begin(bench, **more_publish):
+def begin(bench, server=True, **more_publish):
     bench.make_store()
     bench.configure(more_publish=more_publish)
     db = bench.open("App")
-    bench.start_server()
+    if server:
+        bench.start_server()
     return db
 
 
@@ -526,7 +527,32 @@ def beat(bench):
     print("as of when a mirror is, and whether its publisher lives")
 
 
-SCENARIOS = [words, status_header, remade, lost_consumer, mute, slow_publisher, slow_follower, narrow, between, refused_snapshot,
+def domain(bench):
+    """The servers of publisher and follower are leaf nodes without JetStream; the streams are in the hub's domain."""
+    hub, leaves = nats.free_port(), nats.free_port()
+    bench.write("hub.conf", f'server_name: hub\njetstream {{ store_dir: "{bench.path("jetstream")}", domain: hub }}\n'
+                            f'leafnodes {{ listen: "127.0.0.1:{leaves}" }}\n')
+    bench.start("hub", nats.SERVER, "-c", bench.path("hub.conf"), "-a", "127.0.0.1", "-p", str(hub))
+    bench.write("leaf.conf", f'server_name: leaf\nleafnodes {{ remotes: [{{ url: "nats-leaf://127.0.0.1:{leaves}" }}] }}\n')
+    bench.start("server", nats.SERVER, "-c", bench.path("leaf.conf"), "-a", "127.0.0.1", "-p", str(bench.port))
+    db = begin(bench, server=False)
+    insert(db, 3)
+    bench.start_nats("publish")
+    until("the advice", lambda: "jetStreamDomain" in bench.log("publish"), 30)
+    bench.kill("publish", signal.SIGTERM)
+    for name in ["publish", "follow"]:
+        with open(bench.path(name + ".json")) as file:
+            configuration = json.load(file)
+        bench.write(name + ".json", json.dumps({**configuration, "jetStreamDomain": "hub"}))
+    bench.publish_and_follow()
+    bench.wait_level(60)
+    insert(db, 400)
+    bench.wait_level(60)
+    bench.compare()
+    print("leaf nodes: the streams are in the hub's domain")
+
+
+SCENARIOS = [domain, words, status_header, remade, lost_consumer, mute, slow_publisher, slow_follower, narrow, between, refused_snapshot,
              expired, copied, foreign_rate, two_publishers, two_followers, beat]
 
 
