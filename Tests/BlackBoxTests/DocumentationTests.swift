@@ -36,9 +36,30 @@ struct DocumentationTests {
         print(output)
     }
 
+    /// Whatever a user of a library sees is explained, and links lead somewhere: DocC's warnings are errors.
+    @Test(.enabled(if: Toolchain.hasDocC, "needs Swift's docc on the PATH"))
+    func docC() async throws {
+        let folder = try TemporaryFolder()
+        try await Command(
+            "/bin/sh",
+            [
+                "-c",
+                "cd \"$1\" && exec Tests/Tools/Documentation/build-docs swift \"$2\" \"$3\" PersistentHistory HistoryFeed",
+                "sh", Sources.path("."), Self.catalog, folder.file("docs"),
+            ]
+        ).succeed()
+    }
+
     /// What is read first stays short.
     @Test func theReadmeHasAtMost200Lines() throws {
         #expect(
             try Sources.text("README.md").split(separator: "\n", omittingEmptySubsequences: false).count <= 201)
     }
+}
+
+private enum Toolchain {
+    static let hasDocC: Bool = {
+        let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
+        return folders.contains { FileManager.default.isExecutableFile(atPath: "\($0)/docc") }
+    }()
 }

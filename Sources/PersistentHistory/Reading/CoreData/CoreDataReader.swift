@@ -163,7 +163,10 @@ public final class CoreDataReader: Sendable {
 
     /// Reads backwards.
     ///
-    /// - Parameter number: Read what is older than this; nil for everything.
+    /// - Parameters:
+    ///   - number: Read what is older than this; nil for everything.
+    ///   - limit: About how many changes a batch has at most.
+    ///   - filter: Selects transactions and changes.
     /// - Throws: `HistoryError`.
     public func reversedBatch(
         before number: Int64?, changes limit: Int = HistoryReader.batchSize,
