@@ -13,7 +13,7 @@ private enum ComparedPrograms {
 struct BenchmarkTests {
     private static let sizes = [
         "--rounds", "2", "--commits", "40", "--backlog", "2000", "--changes", "3000", "--consumers", "3",
-        "--stores", "3", "--history", "100", "--cleaned", "300000",
+        "--stores", "3", "--history", "100", "--cleaned", "20000",
     ]
 
     /// What a run keeps.

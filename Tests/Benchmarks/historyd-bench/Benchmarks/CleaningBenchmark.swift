@@ -1,3 +1,5 @@
+import Glibc
+
 /// How a cleanup slows a writer: the time of its commits with and without a cleanup, in turns.
 struct CleaningBenchmark: Benchmark {
     let workplace: Workplace
@@ -17,12 +19,16 @@ struct CleaningBenchmark: Benchmark {
             _ = try writer.times(sizes.commits)
             for _ in 0..<sizes.rounds {
                 let alone = try writer.times(sizes.commits)
-                let cleaned = try Self.cleaned(store)
+                let before = try Self.cleaned(store)
                 let daemon = try daemon(of: store)
                 defer { daemon.end() }
                 let cleaner = try Child(Self.clean(daemon))
                 defer { cleaner.end() }
-                Clock.pause(microseconds: 200_000)
+                let start = Clock.now
+                while try Self.cleaned(store) == before, Clock.now < start + Self.longestWait {
+                    Clock.pause(microseconds: 10_000)
+                }
+                let cleaned = try Self.cleaned(store)
                 let disturbed = try writer.times(sizes.commits)
                 times.add(Distribution(disturbed), alone: Distribution(alone))
                 guard try Self.cleaned(store) > cleaned else {
@@ -34,9 +40,20 @@ struct CleaningBenchmark: Benchmark {
         return figures + [try rest(store)]
     }
 
-    /// One without consumers: it only cleans.
+    /// How long to wait for the daemon at most, in nanoseconds.
+    private static let longestWait: Int64 = 60_000_000_000
+
+    /// One whose consumer calls nothing. It is ready before it has opened the store.
     private func daemon(of store: String) throws -> DaemonProcess {
-        try DaemonProcess(workplace, DaemonSetup(stores: [.init(store, readers: [])], hooks: []))
+        let daemon = try DaemonProcess(workplace, DaemonSetup(stores: [.init(store)], hooks: []))
+        let nowhere = try FileBytes.create("\(workplace.makeFolder())/errors")
+        defer { close(nowhere) }
+        let end = Clock.now + Self.longestWait
+        while try Child(Self.clean(daemon) + ["--dry-run"], errors: nowhere).waitForEnd().status != 0 {
+            guard Clock.now < end else { throw BenchError("The daemon does not open the store.") }
+            Clock.pause(microseconds: 10_000)
+        }
+        return daemon
     }
 
     /// Deletes all history, and ends when it is deleted.
