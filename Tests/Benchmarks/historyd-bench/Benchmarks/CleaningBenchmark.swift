@@ -28,10 +28,9 @@ struct CleaningBenchmark: Benchmark {
                 while try Self.cleaned(store) == before, Clock.now < start + Self.longestWait {
                     Clock.pause(microseconds: 10_000)
                 }
-                let cleaned = try Self.cleaned(store)
                 let disturbed = try writer.times(sizes.commits)
                 times.add(Distribution(disturbed), alone: Distribution(alone))
-                guard try Self.cleaned(store) > cleaned else {
+                guard try Self.cleaned(store) > before else {
                     throw BenchError("Nothing was cleaned meanwhile.")
                 }
             }
