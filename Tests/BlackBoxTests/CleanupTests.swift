@@ -24,6 +24,27 @@ struct CleanupTests {
         }
     }
 
+    @Test("A store of authors that only write is opened once, tracked and cleaned")
+    func withoutConsumers() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(
+                StoreSetup(
+                    authors: #"[{"name": "Nightly", "batch": true}]"#,
+                    more: #""clean": {"strategy": "byDuration", "seconds": "100ms"}"#))
+            let daemon = try await bench.startDaemon()
+            try await bench.write("INSERT INTO person (id) VALUES (1), (2), (3)", as: "Nightly")
+            try await bench.steer("clean", "--force")
+            #expect(try await history(bench) == ["3"])
+            try await bench.write("INSERT INTO person (id) VALUES (4)", as: "Nightly")
+            try await eventually("the cleanup", state: { daemon.log.joined(separator: "\n") }) {
+                try await history(bench) == ["4"]
+            }
+            #expect(try await bench.report("status")["stores"][0]["state"].text == "open")
+            #expect(daemon.log.count { $0.contains("is open at") } == 1, "\(daemon.log)")
+            try await daemon.stop()
+        }
+    }
+
     @Test("By duration, the first turn comes with the first pass after which something may go")
     func firstTurn() async throws {
         try await withWorkbench { bench in

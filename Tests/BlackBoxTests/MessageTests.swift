@@ -51,7 +51,7 @@ struct MessageTests {
             "natsDiverged", "natsFeedUnusable", "mirrorFilled", "mirrorGroupRefused",
         ].map { ($0, "SystemdTests/nats-path") }, uniquingKeysWith: { $1 }
     ).merging(
-        ["natsMessageForeign", "mirrorStale", "mirrorMovedAside"].map { ($0, "NATS/nats.py") },
+        ["natsMessageForeign", "mirrorStale", "mirrorMovedAside"].map { ($0, "Tools/NATS/nats.py") },
         uniquingKeysWith: { $1 })
 
     @Test("Every message id is sent somewhere here")

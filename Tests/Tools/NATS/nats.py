@@ -905,7 +905,7 @@ def operating(bench):
     bench.write("plain.conf", "")
     bench.start("server", SERVER, "-c", bench.path("plain.conf"), "-a", "127.0.0.1", "-p", str(bench.port))
     bench.publish_and_follow()
-    await_log(bench, "publish", "the server has no JetStream: put")
+    await_log(bench, "publish", "no JetStream answers here: put")
     status, said = health(bench, "publish")
     if status == 0 or "JetStream" not in said:
         raise Failure(f"health without JetStream: {status}, {said}")

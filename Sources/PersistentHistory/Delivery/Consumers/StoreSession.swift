@@ -52,7 +52,7 @@ actor StoreSession {
     var isClosed = false
     var graceTimer: StoreTimer?
     var cleaningTimer: StoreTimer?
-    /// Waits for the last consumer's end.
+    /// Waits for the end of the last consumer; of a store without consumers, for the session's.
     var waiter: CheckedContinuation<Void, Never>?
     /// Called when a consumer has everything: in a single run.
     var isSingleRun = false
@@ -144,7 +144,8 @@ actor StoreSession {
             begin()
             await withCheckedContinuation { continuation in
                 waiter = continuation
-                if running == 0 { resumeWaiter() }
+                // A store without consumers is served as well: it is tracked, cleaned and looked at.
+                if running == 0, isEnding || isSingleRun { resumeWaiter() }
             }
             graceTimer?.cancel()
             cleaningTimer?.cancel()
@@ -183,7 +184,7 @@ actor StoreSession {
         if !isBegun { runner.end() }
     }
 
-    func stopped() { if running > 0 { end(atOnce: !stop.isSignaled) } }
+    func stopped() { if waiter != nil { end(atOnce: !stop.isSignaled) } }
 
     /// Asks all parts to end.
     func end(_ error: (any Error)? = nil, atOnce: Bool = false) {
@@ -200,6 +201,7 @@ actor StoreSession {
             cancelCalls()
         }
         if isFirst { for runner in runners.values { runner.end() } }
+        if running == 0 { resumeWaiter() }
     }
 
     func cancelCalls() {
