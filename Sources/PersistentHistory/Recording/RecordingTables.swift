@@ -78,7 +78,8 @@ final class CheckedTables: Sendable {
     ///   (https://www.sqlite.org/pragma.html#pragma_schema_version).
     func inTransaction<T>(_ db: Database, _ body: (Database, _ schemaVersion: Int64) throws -> T) throws -> T {
         // The usual case. An implicit transaction lasts until its last statement finishes
-        // (https://www.sqlite.org/lang_transaction.html). This statement serves only to keep it open.
+        // (https://www.sqlite.org/lang_transaction.html). This one is unfinished
+        // while the body runs.
         let result = try db.rows("PRAGMA main.schema_version") { row -> T? in
             guard try row.step(db) else { return nil }
             let version = sqlite3_column_int64(row, 0)

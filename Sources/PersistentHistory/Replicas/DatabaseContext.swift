@@ -6,7 +6,8 @@ public import GRDB
 /// once. The checkpoint is in the table `historyd_checkpoint`.
 ///
 /// ```swift
-/// let index = DatabaseContext(name: "search", database: pool, store: "contacts.sqlite") { index, transactions, store in
+/// let index = DatabaseContext(name: "search", database: pool, store: "contacts.sqlite") {
+///     index, transactions, store in
 ///     for change in transactions.flatMap(\.changes) where change.entity.name == "person" {
 ///         try reindex(change.objectID, from: store, in: index)
 ///     }

@@ -23,8 +23,8 @@ extension PersistentHistoryTracker {
         public var stateFolder: String
         /// Where `currentAuthor` begins when it is new: by default with the oldest transaction.
         public var startAt = StartingPosition.oldest
-        /// How long after the first commit that concerns `currentAuthor` a pass begins, unless a batch is full before; up
-        /// to an hour. By default it begins at once.
+        /// How long after the first commit that concerns `currentAuthor` a pass begins, up to an hour. It begins
+        /// earlier if a batch is full, and at once by default.
         public var batchWindow = Duration.zero
         /// The replicas that the changes are merged into.
         public var contexts: [ReplicaContext] = []
@@ -47,8 +47,8 @@ extension PersistentHistoryTracker {
         public var logLevel = 1
         /// Whether `run()` starts to track at once, or waits for `start()`. Without `run()`, nothing is tracked.
         public var autoStart = true
-        /// Whether `run()` waits for a store that does not exist or is not tracked yet. Otherwise it throws, so that a wrong
-        /// path or a forgotten `Tracking.track` does not go unnoticed.
+        /// Whether `run()` waits for a store that does not exist or is not tracked yet. Otherwise it throws, so
+        /// that a wrong path or a forgotten `Tracking.track` does not go unnoticed.
         public var waitsForStore = false
 
         /// A configuration with what every tracker needs.

@@ -14,8 +14,8 @@ struct CleaningStep {
     init(done: Int, isLast: Bool) { (self.done, self.isLast) = (done, isLast) }
 
     /// - Parameters:
+    ///   - limit: Nothing after this is deleted.
     ///   - size: How many changes to look at.
-    ///   - size: How many changes are looked at.
     init(_ db: Database, limit: Int64, rule: DeliveryRule, size: Int) throws {
         let header = try HistoryHeader(db)
         newest = header.newest

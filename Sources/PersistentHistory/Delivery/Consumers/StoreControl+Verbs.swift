@@ -123,7 +123,6 @@ extension StoreControl {
     /// - Throws: `HistoryError` if the token has expired or does not belong to this store, perhaps
     ///   because the store was replaced, or if the store is not open at first; and what `begun` and
     ///   `deliver` throw.
-    ///   was replaced, or if it is not open to begin with; and what `begun` and `deliver` throw.
     package func follow(
         after: HistoryToken?, wanted: (String?) -> Bool, begun: () async throws -> Void,
         deliver: (FollowedHistory) async throws -> Void

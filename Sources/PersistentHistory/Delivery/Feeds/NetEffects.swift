@@ -8,7 +8,8 @@ import GRDBSQLite
 /// because there may be more objects than fit into memory. The objects themselves are read from the
 /// history again.
 final class NetEffects: Sendable {
-    /// An anonymous database, which SQLite removes with the connection (https://www.sqlite.org/inmemorydb.html#temp_db).
+    /// An anonymous database, which SQLite removes with the connection
+    /// (https://www.sqlite.org/inmemorydb.html#temp_db).
     private let queue: DatabaseQueue
     private let transaction: HistoryTransaction
     private let history: any HistorySource

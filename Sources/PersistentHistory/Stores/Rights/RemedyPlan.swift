@@ -42,7 +42,6 @@ enum AccessObstacle: Hashable, Sendable {
 /// Each adds a right or a separate file, so nothing that worked before stops working. That is why a
 /// drop-in has its own name, a list of rights gets an additional entry, and no unit is started but the
 /// daemon's own.
-/// own, why a list of rights gets an entry, and why no unit is started but the daemon's own.
 struct RemedyPlan: Equatable {
     /// What is wrong, and what no command can fix.
     private(set) var sentences: [String] = []

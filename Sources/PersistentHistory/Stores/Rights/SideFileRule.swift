@@ -7,7 +7,6 @@ internal import Glibc
 /// root does SQLite give them to the store's owner (`findCreateFileMode` and `robustFchown` in
 /// os_unix.c). So a daemon that opens an application's store first can lock the application out of it.
 /// The rule: everyone who may read or write the store may do the same with the files beside it.
-/// read or write the store may do the same with the files beside it.
 struct SideFileRule: Sendable {
     /// The folder of the store.
     struct Folder: Sendable, Equatable {
