@@ -57,8 +57,8 @@ package final class SerialThreadExecutor: SerialExecutor {
     /// How long the current job has run; nil if there is none.
     var busyTime: Duration? { state.withLock { $0.began }.map { .now - $0 } }
 
-    /// How long the current job has neither ended, nor computed, nor waited for a disk, as of the
-    /// previous call; nil if there is none.
+    /// How long the current job has neither ended, nor computed, nor waited for a disk; nil if there is none.
+    /// The time counts from the first call that saw this state.
     func standstill() -> Duration? {
         state.withLock { state in
             guard let thread = state.thread, let began = state.began else {

@@ -66,8 +66,8 @@ struct DeadLetterStore: Sendable {
         return try CallJSON.Method(ofKept: row.text("call", atMost: .max))
     }
 
-    /// The number of letters by consumer. A former consumer whose name looks the same is counted
-    /// separately.
+    /// The number of letters by consumer. Those of a former consumer whose name looks the same count as its
+    /// own, too.
     func counts() throws -> [String: Int] {
         try connection.access { db in
             let rows = try Row.fetchAll(

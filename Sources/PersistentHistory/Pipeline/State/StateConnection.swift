@@ -24,7 +24,7 @@ final class StateConnection: Sendable {
     private struct Use {
         /// When the current access began.
         var began: SuspendingClock.Instant?
-        /// When the first access failed after the last one that succeeded in writing.
+        /// When the first access began that has failed since the last write.
         var failingSince: SuspendingClock.Instant?
     }
 
