@@ -1,6 +1,6 @@
 /// Why the history could not be recorded, read, merged or cleaned.
 ///
-/// `code` is for programs, `message` says what and which, `hint` what to do about it.
+/// `code` is for programs, `message` says what failed, `hint` says what to do about it.
 public struct HistoryError: Error, Sendable, CustomStringConvertible {
     /// What kind of failure it is. New codes may be added.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -16,16 +16,16 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let storeMissing = Code("storeMissing")
         /// The file is not an SQLite database, or is damaged.
         public static let storeCorrupt = Code("storeCorrupt")
-        /// A newer SQLite than this program's has written what this program cannot read.
+        /// A newer SQLite has written what this program's SQLite cannot read.
         public static let storeTooNew = Code("storeTooNew")
-        /// The file may not be read, or may not be written although that is needed.
+        /// The file may not be read, or may not be written although that is necessary.
         public static let storeUnreadable = Code("storeUnreadable")
         /// Opening the store would create files beside it that its owner, or another user with write permission for
         /// the store, could not write.
         public static let wouldLockOut = Code("wouldLockOut")
         /// Another process serves the store with another state folder.
         public static let storeServedElsewhere = Code("storeServedElsewhere")
-        /// Another process made the store's `-shm` shorter while it was in use.
+        /// Another process truncated the store's `-shm` while it was in use.
         public static let storeInterrupted = Code("storeInterrupted")
         /// Another process held a lock for longer than the timeout.
         public static let storeBusy = Code("storeBusy")
@@ -37,9 +37,9 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let formatTooNew = Code("formatTooNew")
         /// A name that cannot be tracked: a view, a virtual table, a table of SQLite or of historyd, or no table.
         public static let notAnEntity = Code("notAnEntity")
-        /// The store is a mirror of another machine's: only what follows that writes to it.
+        /// The store is a mirror of a store on another machine: only the mirroring program writes to it.
         public static let isMirror = Code("isMirror")
-        /// Another program records the store's history, and the store is only read.
+        /// Another program records the store's history, and the store is read-only here.
         public static let onlyRead = Code("onlyRead")
         /// The store is a copy of a store that still exists; the cursors belong to the original.
         public static let storeCopied = Code("storeCopied")
@@ -53,7 +53,7 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let tokenAhead = Code("tokenAhead")
         /// The feed has not sent the acknowledged token to a program of this user.
         public static let tokenNotSent = Code("tokenNotSent")
-        /// A context of the program's own failed.
+        /// A context in the program itself failed.
         public static let contextFailed = Code("contextFailed")
         /// A replica could not be written.
         public static let replicaUnwritable = Code("replicaUnwritable")
@@ -87,7 +87,7 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
         public static let statementFailed = Code("statementFailed")
         /// The process or the system has no descriptor left.
         public static let tooManyFiles = Code("tooManyFiles")
-        /// The kernel gave no random bits for a store's id.
+        /// The kernel returned no random bits for a store's id.
         public static let noRandomness = Code("noRandomness")
         /// Any other failure that SQLite reported.
         public static let sqlite = Code("sqlite")
@@ -117,9 +117,9 @@ public struct HistoryError: Error, Sendable, CustomStringConvertible {
     }
 }
 
-/// Errors that several parts find: one text for each.
+/// Errors that several parts report: one text for each.
 extension HistoryError {
-    /// - Parameter oldest: The oldest token of the store that still works.
+    /// - Parameter oldest: The oldest token of the store that is still valid.
     static func expired(_ number: Int64, oldest: HistoryToken) -> HistoryError {
         HistoryError(
             .tokenExpired,
@@ -134,7 +134,7 @@ extension HistoryError {
             hint: "Check which store the token was read from, and whether the store was replaced.")
     }
 
-    /// What changes a store is refused where another program records.
+    /// The error for a change to a store that another program records.
     static func onlyRead(_ path: String) -> HistoryError {
         HistoryError(
             .onlyRead, "The store \"\(path)\" is only read: Core Data or SwiftData records its history.",

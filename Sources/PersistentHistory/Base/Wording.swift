@@ -20,6 +20,6 @@ extension Sequence where Element: CustomStringConvertible {
 }
 
 extension StringProtocol {
-    /// With a full stop, where it does not end as a sentence does.
+    /// With a full stop, unless it already ends like a sentence.
     package var asSentence: String { last.map { ".!?…".contains($0) } ?? false ? String(self) : self + "." }
 }

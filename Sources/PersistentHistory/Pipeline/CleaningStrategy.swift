@@ -1,6 +1,6 @@
 /// When history is cleaned.
 public enum CleaningStrategy: Sendable, Hashable, Codable {
-    /// Only by hand.
+    /// Only manually.
     case none
     /// At most once in this time, which restarts do not reset.
     case byDuration(Duration)
@@ -13,6 +13,6 @@ extension CleaningStrategy {
     /// At most once in this number of seconds, which restarts do not reset.
     public static func byDuration(seconds: Double) -> CleaningStrategy { .byDuration(.seconds(seconds)) }
 
-    /// The time between two turns, where it has one.
+    /// The time between two turns, if the strategy has one.
     var interval: Duration? { if case .byDuration(let interval) = self { interval } else { nil } }
 }

@@ -1,14 +1,14 @@
-/// A feed as it is configured: a stream of object ids for one live program, which keeps its place while
-/// the program is away.
+/// The configuration of a feed: a stream of object ids for one running program, which keeps its position
+/// while the program is away.
 package struct FeedContext: Sendable, Hashable {
     package let name: String
-    /// Which changes it gets.
+    /// Which changes it receives.
     package let filter: ChangeFilter
-    /// Nil is every tracked entity.
+    /// Nil means every tracked entity.
     package var entities: Set<BinaryText>? { filter.entities }
-    /// How many transactions are sent ahead of the last that was acknowledged.
+    /// How many transactions are sent beyond the last acknowledged one.
     package let window: Int
-    /// The longest text or blob that is sent with changed objects; nil is no values at all.
+    /// The longest text or blob that is sent with changed objects; nil for no values.
     package let maximumValueBytes: Int?
     package let largeIntegers: LargeIntegers
 
@@ -34,10 +34,10 @@ package struct FeedContext: Sendable, Hashable {
 
     package var description: ContextDescription { ContextDescription(name: name, kind: "feed", path: nil) }
 
-    /// Whether a transaction has something for it. What cannot be decided is.
+    /// Whether a transaction has something for the feed. In case of doubt it does.
     ///
-    /// - Parameter rows: What was read with the changes. What of a large transaction is for it is known only when it
-    ///   is read.
+    /// - Parameter rows: The rows that were read with the changes. For a large transaction, the answer is
+    ///   known only when it is read.
     func wants(_ transaction: HistoryTransaction, _ rows: RowValues? = nil) -> Bool {
         guard filter.mayConcern(transaction) else { return false }
         guard filter.looksAtChanges, transaction.outline == nil, transaction.recreated.isEmpty else {
@@ -47,7 +47,7 @@ package struct FeedContext: Sendable, Hashable {
     }
 }
 
-/// Which feed of a store is meant.
+/// Identifies a feed of a store.
 package struct FeedID: Sendable, Hashable, CustomStringConvertible {
     private let consumerName: BinaryText
     private let contextName: BinaryText
@@ -62,7 +62,7 @@ package struct FeedID: Sendable, Hashable, CustomStringConvertible {
     package var description: String { "\(consumer)/\(context)" }
 }
 
-/// A program that is connected to a feed, as the kernel names it.
+/// A program that is connected to a feed, as identified by the kernel.
 package struct FeedClient: Sendable, Hashable {
     package let processID: Int32
     package let userID: UInt32
@@ -76,7 +76,7 @@ package struct FeedClient: Sendable, Hashable {
 /// How far a feed's program has acknowledged.
 package struct FeedState: Sendable, Equatable {
     package let checkpoint: Checkpoint
-    /// What it has lost, until it acknowledges that it starts over.
+    /// The history that it has lost, until it acknowledges that it starts over.
     package let expiry: Expiry?
 
     package var position: Int64 { checkpoint.position }
@@ -87,11 +87,11 @@ extension FeedContext {
         maximumValueBytes.map { WantedValues(entities: entities, maximumBytes: $0) }
     }
 
-    /// The same with what is asked of rows on its behalf.
+    /// The wanted values, including those that its condition needs.
     var wantedRows: WantedValues? {
         WantedValues.union([wantedValues, WantedValues(filter)].compactMap { $0 })
     }
 
-    /// Whether its lines have the values of rows.
+    /// Whether its lines contain the values of rows.
     package var hasValues: Bool { maximumValueBytes != nil }
 }

@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// A replica as it is configured: a SQLite file with copies of a consumer's entities, kept by the
-/// default merge.
+/// The configuration of a replica: an SQLite file with copies of a consumer's entities, which the default
+/// merge maintains.
 public struct ReplicaContext: Sendable, Hashable, Codable {
     /// The name, unique among the consumer's contexts.
     public let name: String

@@ -65,15 +65,15 @@ public enum AuthoredSQL {
                 throw HistoryError(
                     .statementFailed, "The SQL contains a NUL character, at which SQLite stops reading.")
             }
-            // GRDB asks after each column that a statement or one of its triggers reads, to know what
-            // changed; it is not needed here, and takes longer than all the rest.
+            // GRDB's authorizer is called for each column that a statement or one of its triggers reads,
+            // to track changes. It is not needed here, and takes longer than everything else.
             sqlite3_set_authorizer(connection, nil, nil)
-            // With a NUL at its end: SQLite copies what has none, for each statement the whole rest.
+            // The text ends with a NUL. Otherwise SQLite copies the whole rest for each statement.
             try sql.withCString { start in
                 var next = start
                 while next.pointee != 0 { next = try runStatement(next, row) }
             }
-            // The SQL may have ended it.
+            // The SQL may have ended the transaction.
             if hasBegun, isInTransaction { try execute("COMMIT") }
             guard !isInTransaction else {
                 throw HistoryError(
@@ -91,7 +91,7 @@ public enum AuthoredSQL {
             try check(sqlite3_prepare_v2(connection, start, -1, &statement, &tail))
             defer { sqlite3_finalize(statement) }
             let end = tail ?? start + strlen(start)
-            // There is none where only a comment or blanks came.
+            // There is no statement if only a comment or white space is left.
             guard let statement else { return end }
             if needsTransaction, !hasBegun {
                 let text = String(

@@ -1,5 +1,5 @@
-/// How an update says which columns changed: a bit for each, in an integer; for a wide table in
-/// several integers, with commas between them.
+/// How an update states which columns changed: one bit for each column in an integer, or for a wide table
+/// in several integers separated by commas.
 enum ChangedColumns {
     /// Columns that fit into the bits of an integer.
     static let mostBits = 62
@@ -20,17 +20,17 @@ enum ChangedColumns {
 }
 
 extension TriggerWriter {
-    /// The columns of the key; empty if the rowid is all a row is known by.
+    /// The columns of the key; empty if the rowid identifies rows.
     var keyColumns: [String] { entity.key.columns }
 
-    /// The names by which a statement can set a new key; nil if it may use any.
+    /// The names through which a statement can set a new key; nil if it may use any.
     var keyNames: [String]? {
         let isRowid = table.keyIsRowid || keyColumns.isEmpty || table.keyMayBeNull
         return isRowid ? rowidNames.map { keyColumns + $0 } : keyColumns
     }
 
-    /// The names by which a statement can set the rowid, none of which need be a column's; nil if one
-    /// is, which may be renamed at any time, and set the rowid free.
+    /// The names through which a statement can set the rowid, if none is a column's; nil if one is. Such
+    /// a column may be renamed at any time, and its name would then mean the rowid.
     var rowidNames: [String]? {
         let names = ["rowid", "_rowid_", "oid"]
         guard table.rowid != nil else { return [] }
@@ -40,35 +40,36 @@ extension TriggerWriter {
     var sameKey: String {
         guard !keyColumns.isEmpty else { return "(\(rowid("OLD")) = \(rowid("NEW")))" }
         let same = keyColumns.map { name in "NOT \(differs(name))" }
-        // A row whose key has a null in it is known by its rowid.
+        // The rowid identifies a row whose key contains a null.
         let sameRow = table.keyMayBeNull ? same + ["\(rowid("OLD")) = \(rowid("NEW"))"] : same
         return "(" + sameRow.joined(separator: " AND ") + ")"
     }
 
-    /// Exact, where the column's own comparison may not be: `COLLATE NOCASE` says 'a' is 'A'.
+    /// An exact comparison. The column's own may not be: with `COLLATE NOCASE`, 'a' equals 'A'.
     func differs(_ name: String) -> String {
         let (old, new) = (old(name), new(name))
         let values = "\(old) IS NOT \(new) COLLATE BINARY"
-        // Of equal values only numbers, which come before all text, can be of two types.
+        // Of equal values only numbers, which sort before all text, can differ in type.
         return columnsThatKeepStorageClass.contains(name)
             ? "(\(values) OR (\(old) < '' COLLATE BINARY AND typeof(\(old)) <> typeof(\(new))))" : "(\(values))"
     }
 
-    /// A statement that changes nothing is no change.
+    /// The condition for an update that changes something: one that does not is not recorded.
     var somethingChanged: String {
         let known = compared.map { differs($0.name) }
         return "(" + (known.isEmpty ? "" : SQLText.balanced(known, "OR") + " OR ") + isAltered + ")"
     }
 
-    /// Whether a column may have come after the triggers: it cannot be compared, and its changes must not be lost.
+    /// Whether a column may have been added after the triggers. It cannot be compared, and its changes
+    /// must not be lost.
     private var isAltered: String {
         "(SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = \(SQLText.literal(table.name))) IS NOT \(SQLText.literal(table.sql))"
     }
 
-    /// Whether making the bits first, and then asking whether there are any, is cheaper than comparing twice.
+    /// Whether computing the bits first, and then testing them, is cheaper than comparing twice.
     var isWide: Bool { compared.count > 16 }
 
-    /// The bits of the changed columns as `detail`, if there are any.
+    /// The bits of the changed columns as `detail`, if any.
     var changesOfWideTable: (from: String, condition: String) {
         let groups = (table.columns.count - 1) / ChangedColumns.mostBits + 1
         let none = Array(repeating: "0", count: groups).joined(separator: ",")
@@ -83,12 +84,13 @@ extension TriggerWriter {
         let groups = stride(from: 0, to: table.columns.count, by: ChangedColumns.mostBits).map { first in
             bits(of: compared.filter { first..<first + ChangedColumns.mostBits ~= $0.position }, from: first)
         }
-        // A chain of as many as a table can have would be deeper than SQLite's limits allow.
+        // A chain of as many terms as a table can have columns would exceed SQLite's limit on expression
+        // depth.
         return SQLText.balanced(groups.enumerated().flatMap { $0 == 0 ? [$1] : ["','", $1] }, "||")
     }
 
-    /// A bit for each column that changed. Most updates of a wide table change few columns: comparing is
-    /// the cheaper half, so that of a part where none changed no bits are made.
+    /// A bit for each changed column. Most updates of a wide table change few columns, and comparing is
+    /// the cheaper half, so bits are computed only for a part in which a column changed.
     private func bits(of columns: [(position: Int, name: String)], from first: Int) -> String {
         let isWide = isWide
         let parts = stride(from: 0, to: columns.count, by: 16).map { columns[$0..<min($0 + 16, columns.count)] }
@@ -103,8 +105,8 @@ extension TriggerWriter {
         return bits.isEmpty ? "0" : SQLText.balanced(bits, "|")
     }
 
-    /// All columns but those of the key: where that changes, it is another row. (A known row with a null in its
-    /// key is known by its rowid.)
+    /// All columns except those of the key: a changed key makes another row. (The rowid identifies a
+    /// known row with a null in its key.)
     private var compared: [(position: Int, name: String)] {
         let key = keepsKnownRows && table.keyMayBeNull ? [] : Set<BinaryText>(names: keyColumns)
         return table.columns.enumerated().map { ($0, $1.name) }.filter { !key.contains($0.1) }

@@ -1,4 +1,4 @@
-/// How a column converts what it is given (https://www.sqlite.org/datatype3.html, "Type Affinity").
+/// How a column converts values (https://www.sqlite.org/datatype3.html, "Type Affinity").
 enum ColumnAffinity: Sendable, Equatable {
     case integer, text, blob, real, numeric
 
@@ -19,8 +19,8 @@ enum ColumnAffinity: Sendable, Equatable {
         }
     }
 
-    /// Whether SQLite may convert a parent's value, in the row that triggers see, while it looks for children
-    /// in an index on a column of this affinity.
+    /// Whether SQLite may convert a parent's value, in the row that triggers see, while it searches an
+    /// index on a column of this affinity for children.
     func mayConvert(_ parent: ColumnAffinity) -> Bool {
         switch (self, parent) {
         case (.blob, _), (.text, .text), (.text, .integer), (.text, .numeric), (.text, .real): false
@@ -35,7 +35,7 @@ enum ColumnAffinity: Sendable, Equatable {
 /// A column's default, read from the text that `pragma_table_xinfo` returns
 /// (https://www.sqlite.org/lang_createtable.html#the_default_clause).
 struct ColumnDefault: Sendable, Equatable {
-    /// The default as an expression, in any statement.
+    /// The default as an expression that any statement can use.
     let sql: String
     /// Whether it is the same value each time.
     let isConstant: Bool
@@ -45,12 +45,12 @@ struct ColumnDefault: Sendable, Equatable {
     ]
     private static let operators = ["+", "-", "(", ")", "||", "*", "/", "%"]
 
-    /// - Parameter affinity: Of the column that stores it: a comparison with a REAL column does not round an integer as
-    ///   storing it does.
+    /// - Parameter affinity: The affinity of the column that stores it. A comparison with a REAL column
+    ///   does not round an integer as storing it does.
     init(_ text: String, storedIn affinity: ColumnAffinity = .blob) {
         let tokens = SQLTokens.tokens(text)
         func isCall(_ index: Int) -> Bool { index + 1 < tokens.count && tokens[index + 1].isSymbol("(") }
-        // A default cannot name a column: in it, a name alone or in quotes is a string.
+        // A default cannot name a column: a bare or quoted name in it is a string.
         let given =
             "("
             + tokens.enumerated().map { index, token in

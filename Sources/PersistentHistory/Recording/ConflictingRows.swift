@@ -1,13 +1,14 @@
-/// The rows in the way of one that is written: noted before, and recorded as deleted if they are gone after.
+/// The rows that conflict with a written row: noted before, and recorded as deleted if they are gone
+/// afterwards.
 extension TriggerWriter {
-    /// One constraint's view of the rows that stand in the way of NEW.
+    /// One constraint's view of the rows that conflict with NEW.
     struct Conflict {
         let condition: String
         let exists: String
         let existsForUpdate: String
     }
 
-    /// The table as our subqueries name it: NEW and OLD must stay the trigger's rows.
+    /// The table's name in our subqueries: NEW and OLD must stay the trigger's rows.
     var row: String {
         ["new", "old"].contains(SQLText.folded(table.name)) ? "historyd_row" : SQLText.name(table.name)
     }
@@ -43,13 +44,13 @@ extension TriggerWriter {
     }
 
     func changed(_ uniqueness: Uniqueness) -> String {
-        // An expression may tell values that are equal: 1 and 1.0, 0.0 and -0.0.
+        // An expression may distinguish equal values: 1 and 1.0, 0.0 and -0.0.
         if uniqueness.condition != nil || uniqueness.terms.contains(where: \.isExpression) { return "1" }
         return uniqueness.columns.map { "\(coming($0)) IS NOT \(column("OLD", $0)) COLLATE BINARY" }
             .joined(separator: " OR ")
     }
 
-    /// The columns of which one must be set for another row to be in the way; nil if any may do.
+    /// The columns of which one must be set for a conflict; nil if any may cause it.
     var namesThatConflict: [String]? {
         guard let rowidNames else { return nil }
         let names = table.uniqueness.flatMap(\.columns)
@@ -57,7 +58,7 @@ extension TriggerWriter {
             .sorted().map(\.text)
     }
 
-    /// Notes the rows in the way, in place of those noted for the row before this one.
+    /// Notes the conflicting rows, and replaces the notes of the previous row.
     func note(_ conflicts: [Conflict], sparing own: String? = nil) -> [String] {
         let notSelf = own.map { " AND NOT (\(key(row)) IS \(key($0)))" } ?? ""
         let locators = locators(of: row)
@@ -74,41 +75,41 @@ extension TriggerWriter {
         ]
     }
 
-    /// A row that is in the way twice. (UNION would keep both where an index has a value otherwise than
-    /// the table, as a virtual column's 0.0 and 0.)
+    /// Removes duplicates of a row that conflicts twice. (UNION would keep both if an index holds another
+    /// value than the table, such as a virtual column's 0.0 and 0.)
     private func onlyOnce(_ rows: [String]) -> String {
         "SELECT * FROM (\(SQLText.unionAll(rows))) GROUP BY 2 COLLATE BINARY"
     }
 
-    /// The columns by which a noted row is looked up again: its rowid, or the first of its key.
+    /// The columns that find a noted row again: its rowid, or the first column of its key.
     func locators(of row: String) -> [String] {
         table.rowid != nil ? [rowid(row)] : table.primaryKey.prefix(4).map { column(row, $0) }
     }
 
-    /// Whether rows of the table may be written between a row's note and its settling, by a foreign key's
-    /// action. What is noted then must stay, and only what is of the past goes.
+    /// Whether a foreign key's action may write rows of the table between the note of a row and its
+    /// recording. Then newer notes must stay, and only outdated ones are removed.
     var mayNest: Bool { table.refersToItself }
 
     var ofThisShape: String { "shape = \(entity.shape)" }
 
-    /// Whether nothing but a row of the same key can stand in a row's way.
+    /// Whether a row can conflict only with a row of the same key.
     var hasOnlyOwnKey: Bool {
         if table.keyIsRowid { return table.uniqueness.isEmpty }
-        // Keys that only a collation takes for the same are two objects.
+        // Keys that are equal only by a collation are two objects.
         guard case .column = entity.key, table.rowid == nil, table.uniqueness.count == 1 else { return false }
         return table.uniqueness[0].terms.allSatisfy { $0.collation == "BINARY" }
     }
 
-    /// Which of the noted rows are gone.
+    /// The condition for noted rows that are gone.
     ///
-    /// A noted row whose delete was recorded is forgotten by that, so that one that is gone was
-    /// replaced; one with NEW's own key is gone when NEW has just taken its place.
+    /// Recording a delete removes the row's note, so a noted row that is gone was replaced. A row with
+    /// NEW's key is gone if NEW has just taken its place.
     ///
-    /// - Parameter updated: Only what was noted for the update of this row.
+    /// - Parameter updated: Restricts it to what was noted for the update of this row.
     private func isReplaced(tookPlaceOfKey: Bool, whileUpdating updated: String?) -> String {
         let lookup =
             locators(of: row).enumerated().map { "\($1) IS historyd_conflict.k\($0)" }
-            // The column on the left gives the collation: ours takes bytes for bytes.
+            // The left operand sets the collation: ours compares bytes.
             + ["historyd_conflict.object IS \(key(row))"]
         let gone = "NOT EXISTS (SELECT 1 FROM \(tableAsRow) WHERE \(lookup.joined(separator: " AND ")))"
         let ownKey = "historyd_conflict.object IS \(keyOfNew)"
@@ -117,9 +118,9 @@ extension TriggerWriter {
         return isReplaced + (updated.map { " AND updating IS \($0)" } ?? "")
     }
 
-    /// The deletes of the noted rows that are gone, as rows to be recorded.
+    /// The deletes of the noted rows that are gone, as rows to record.
     func replacedRows(tookPlaceOfKey: Bool = true, whileUpdating updated: String? = nil) -> String {
-        // Where older notes are kept, the newest of a row counts.
+        // If older notes are kept, the newest note of a row counts.
         let newest =
             mayNest
             ? " AND NOT EXISTS (SELECT 1 FROM historyd_conflict AS historyd_newer WHERE historyd_newer.shape = historyd_conflict.shape"
@@ -130,15 +131,15 @@ extension TriggerWriter {
             + isReplaced(tookPlaceOfKey: tookPlaceOfKey, whileUpdating: updated) + newest
     }
 
-    /// Records the noted rows that are gone, and forgets what was noted.
+    /// Records the noted rows that are gone, and removes the notes.
     ///
-    /// Both statements cost little where nothing was noted: they run for each row.
+    /// Both statements run for each row, and are cheap if nothing was noted.
     func recordConflicts(tookPlaceOfKey: Bool = true, whileUpdating updated: String? = nil) -> [String] {
         guard !conflicts.isEmpty else { return [] }
         let settled = record(replacedRows(tookPlaceOfKey: tookPlaceOfKey, whileUpdating: updated))
         if !mustForgetNotes { return [settled] }
         guard mayNest else { return [settled, "DELETE FROM historyd_conflict WHERE \(ofThisShape)"] }
-        // A row that was recorded as gone is gone, whatever else it was noted for.
+        // A row that was recorded as gone needs no note for any other reason.
         let forgotten =
             "DELETE FROM historyd_conflict WHERE \(ofThisShape) AND object IN "
             + "(SELECT object FROM historyd_conflict WHERE \(ofThisShape) AND "
@@ -146,11 +147,11 @@ extension TriggerWriter {
         return [settled, forgotten]
     }
 
-    /// What is left of a row with the same key is harmless: that row is there, until its delete is
-    /// recorded or it stands in the way again.
+    /// A remaining note of a row with the same key is harmless: the row exists until its delete is
+    /// recorded or it conflicts again.
     var mustForgetNotes: Bool { !hasOnlyOwnKey || mayNest }
 
-    /// A noted row whose rowid was changed is not gone.
+    /// Updates the note of a row whose rowid changed: it is not gone.
     var noteWhereItIsNow: [String] {
         guard mayNest, table.rowid != nil else { return [] }
         return [
@@ -158,25 +159,24 @@ extension TriggerWriter {
         ]
     }
 
-    /// A row whose delete is recorded must not be recorded again as replaced.
+    /// Removes the note of a row whose delete is recorded, so that it is not recorded again as replaced.
     func forget(_ key: String) -> [String] {
         conflicts.isEmpty ? [] : ["DELETE FROM historyd_conflict WHERE \(ofThisShape) AND object IS \(key)"]
     }
 }
 
-/// What a row will hold, where the triggers that run before a change see something else.
+/// The values that a row will have, where triggers that run before a change see others.
 extension TriggerWriter {
-    /// A column of the row that is to come. Where REPLACE meets a null that must not be, the column's
-    /// default takes its place, but only after the triggers that run before
-    /// (https://www.sqlite.org/lang_conflict.html).
+    /// A column of the new row. If REPLACE meets a null in a NOT NULL column, the default replaces it,
+    /// but only after the BEFORE triggers (https://www.sqlite.org/lang_conflict.html).
     func coming(_ name: String) -> String {
         let given = column("NEW", name)
         let standIn = table.columns.first { $0.name.hasSameBytes(as: name) }?.defaultForNull
         return standIn.map { "coalesce(\(given), \($0.sql))" } ?? given
     }
 
-    /// An index's expression, asked of the row that is to come: its columns are found in a row of
-    /// one made of NEW's, so that the expression itself need not be understood.
+    /// An index's expression for the new row. It finds its columns in a one-row subquery of NEW's values,
+    /// so the expression need not be parsed.
     func onNew(_ expression: String, of uniqueness: Uniqueness) -> String {
         let columns = uniqueness.columns.map { "\(coming($0)) AS \(SQLText.name($0))" }
         let source = columns.isEmpty ? "1" : columns.joined(separator: ", ")

@@ -4,8 +4,8 @@ import GRDBSQLite
 /// What a connection must allow to read a tracked store and to write its tables
 /// (https://www.sqlite.org/c3ref/c_limit_attached.html).
 ///
-/// SQLite compiles our triggers into an application's statements, and checks them by the application's limits. So the
-/// least limits that do are found by trying.
+/// SQLite compiles our triggers into an application's statements, and checks them against the
+/// application's limits. So the lowest sufficient limits are found by trying.
 package struct ConnectionLimits: Sendable, Equatable {
     /// SQLITE_LIMIT_EXPR_DEPTH.
     package let expressionDepth: Int32
@@ -21,7 +21,7 @@ package struct ConnectionLimits: Sendable, Equatable {
         (self.expressionDepth, self.compoundTerms, doublesPreserved) = (expressionDepth, compoundTerms, false)
     }
 
-    /// What a store needs of its tracked tables' writers; at least what SQLite recommends.
+    /// The limits that writers of the tracked tables need; at least what SQLite recommends.
     ///
     /// - Throws: `HistoryError`.
     package init(neededBy path: String) throws {
@@ -53,7 +53,7 @@ package struct ConnectionLimits: Sendable, Equatable {
         compoundTerms = try least(SQLITE_LIMIT_COMPOUND_SELECT, from: Self.recommended.compoundTerms)
     }
 
-    /// What to know of it; nil where what SQLite recommends is enough.
+    /// A note for operators; nil if SQLite's recommendation is enough.
     package var note: String? {
         guard self != Self.recommended else { return nil }
         let length =
@@ -70,7 +70,7 @@ package struct ConnectionLimits: Sendable, Equatable {
     {
         try StoreConnection.withConnection(to: path, .read, schemaCode: .runs) { queue in
             try queue.unsafeRead { db in
-                // What was parsed until now was parsed without it.
+                // Statements parsed so far were parsed without the limit.
                 try db.execute(sql: "PRAGMA writable_schema = RESET")
                 sqlite3_limit(db.sqliteConnection, limit, value)
                 return statements.allSatisfy { (try? db.makeStatement(sql: $0)) != nil }
@@ -80,7 +80,7 @@ package struct ConnectionLimits: Sendable, Equatable {
 }
 
 extension TableSchema {
-    /// A statement of each kind that writes the table.
+    /// One statement of each kind that writes to the table.
     fileprivate var writes: [String] {
         let columns = columns.filter { !$0.isGenerated }.map { SQLText.name($0.name) }
         let table = SQLText.name(name)

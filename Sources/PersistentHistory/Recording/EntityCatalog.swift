@@ -1,12 +1,12 @@
 internal import FoundationEssentials
 package import GRDB
 
-/// The shapes of entities as they stand in a store.
+/// The shapes of entities that a store describes.
 package struct EntityCatalog {
     package private(set) var shapes: [Int64: Entity] = [:]
     /// The current shape of each entity that is tracked, by name.
     private(set) var tracked: [BinaryText: Entity] = [:]
-    /// By what each shape is, or was, recorded.
+    /// What records, or recorded, each shape.
     private(set) var guards: [Int64: RecordingGuard] = [:]
 
     /// - Throws: `DatabaseError`, or `HistoryError` with `.storeCorrupt`.
@@ -26,22 +26,22 @@ package struct EntityCatalog {
         }
     }
 
-    /// The tracked entity of a name in any case, as SQLite takes it.
+    /// The tracked entity with a name, compared without case as SQLite does.
     func tracked(as name: String) -> Entity? {
         tracked[name] ?? tracked.values.first { SQLText.areSame($0.name, name) }
     }
 
-    /// The names of entities, tracked or not, that SQLite takes for a table's.
+    /// The names of entities, tracked or not, that SQLite takes for a table's name.
     func names(like table: String) -> Set<BinaryText> {
         Set(names: shapes.values.map(\.name).filter { SQLText.areSame($0, table) })
     }
 
-    /// What a store may describe: more than any real one does.
+    /// The limits of a store's descriptions, beyond any real one.
     package enum Limits {
         static let shapes = 1 << 18
         /// SQLite's largest number of columns (https://www.sqlite.org/limits.html).
         static let columns = 32_767
-        /// Bytes.
+        /// In bytes.
         package static let name = 1 << 16
         package static let definition = 1 << 24
     }
@@ -55,9 +55,9 @@ struct EntityDefinition: Codable {
     }
 
     let columns: [Column]
-    /// Absent for a row known by its rowid.
+    /// Absent if the rowid identifies rows.
     let key: [String]?
-    /// Whether `key` is one column stored as it is.
+    /// Whether `key` is one column that is stored unchanged.
     let plainKey: Bool
     let preserve: [String]
     let plainTombstone: Bool
@@ -76,7 +76,7 @@ struct EntityDefinition: Codable {
         return String(decoding: try encoder.encode(definition), as: UTF8.self)
     }
 
-    /// Checks that what the definition says of an entity can be so.
+    /// Checks that the definition is possible.
     private func check(shape: Int64, name: String) throws {
         let names = Set<BinaryText>(names: columns.map(\.name))
         let key = key?.asBinary

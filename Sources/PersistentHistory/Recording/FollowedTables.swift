@@ -1,10 +1,10 @@
-/// Where the tables of tracked entities are, whatever they are called by now.
+/// Finds the tables of tracked entities, whatever their names are now.
 ///
-/// ALTER TABLE … RENAME takes the triggers along: they show where an entity went.
+/// ALTER TABLE … RENAME moves the triggers along, so they show which table is an entity's.
 struct FollowedTables {
     /// The names of the tables that have a shape's triggers.
     private var names: [Int64: String] = [:]
-    /// The shapes that have a trigger that records, and not only one to be followed by (see `Migration`).
+    /// The shapes that have a recording trigger, and not only the one that is followed (see `Migration`).
     private var recorded: Set<Int64> = []
 
     init(_ schema: StoreSchema) {
@@ -19,17 +19,17 @@ struct FollowedTables {
         }
     }
 
-    /// All tables that have triggers of ours.
+    /// All tables that have triggers of the history.
     var all: Set<BinaryText> { Set(names: names.values) }
 
-    /// The table that an entity's triggers are on; nil where they are gone.
+    /// The table that has an entity's triggers; nil if there is none.
     func name(of entity: Entity) -> String? { names[entity.shape] }
 
-    /// The columns to preserve as they are named now.
+    /// The columns to preserve, by their present names.
     ///
-    /// Where the shape's triggers still are on the table, its columns may have been renamed or added to, but have
-    /// their places: SQLite drops no column that a trigger names. Otherwise columns of the same names are
-    /// preserved; one whose name is gone is taken for renamed where a new name stands in its place.
+    /// If the table still has the shape's triggers, its columns may have been renamed or added to, but
+    /// keep their order: SQLite drops no column that a trigger names. Otherwise columns are matched by
+    /// name. One whose name is gone counts as renamed if a new name is in its place.
     func preserved(_ entity: Entity, in table: TableSchema) -> [String] {
         let before = entity.columns.map { BinaryText($0.name) }
         let now = table.columns.map { BinaryText($0.name) }
@@ -44,11 +44,11 @@ struct FollowedTables {
     }
 }
 
-/// Which new tables stand for tracked ones that a migration has removed.
+/// Finds the new tables that replace tracked ones after a migration.
 ///
-/// A tool that renames a table and rebuilds it in one transaction leaves nothing that connects the two: neither
-/// triggers, nor the name. What is left is the shape: a table that was not there before, with the same primary key and
-/// at least half of the columns, and better than any other.
+/// A tool that renames a table and rebuilds it in one transaction leaves neither triggers nor the name to
+/// connect the two. Only the shape is left: a table that did not exist before, with the same primary key
+/// and at least half of the columns, and a better match than any other.
 struct ReplacedTables {
     /// What a new table stands for.
     struct Replacement {
@@ -58,7 +58,7 @@ struct ReplacedTables {
 
     private let before: Set<BinaryText>
 
-    /// - Parameter schema: Before the migration.
+    /// - Parameter schema: The schema before the migration.
     init(before schema: StoreSchema) {
         before = Set(names: schema.ordinaryTables.map { SQLText.folded($0.name) })
     }
@@ -67,7 +67,7 @@ struct ReplacedTables {
     ///
     /// - Parameters:
     ///   - removed: The entities whose tables are gone.
-    ///   - schema: After the migration.
+    ///   - schema: The schema after the migration.
     func replacements(of removed: [Entity], in schema: StoreSchema) -> [BinaryText: Replacement] {
         let new = schema.ordinaryTables.filter { !before.contains(SQLText.folded($0.name)) }
         var replacements: [BinaryText: Replacement] = [:]

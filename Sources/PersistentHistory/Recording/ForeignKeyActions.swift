@@ -1,11 +1,14 @@
-/// What the application's triggers may do amid a foreign key's action.
+/// Handles what the application's triggers may do during a foreign key's action.
 ///
-/// SQLite changes a row, then the rows that refer to it, and only then runs the triggers that follow the change.
+/// SQLite changes a row, then the rows that refer to it, and only then runs the AFTER triggers of the
+/// change.
 ///
-/// - Where a trigger on those rows ends the statement by RAISE(FAIL), what was done is kept, and the change of the
-///   first row is not recorded: SQLite offers nothing to do it with. So that replicas, which copy such a table
-///   whole, are not left behind, an update that names no column is recorded before each such change.
-/// - Where a trigger puts the first row there again, its insert is recorded before its delete, and so once more after.
+/// - If a trigger on those rows ends the statement with RAISE(FAIL), earlier work is kept, and the change
+///   of the first row is not recorded: SQLite offers no way to do so. Therefore an update that names no
+///   column is recorded before each such change, so that replicas, which copy such a table completely,
+///   are not left behind.
+/// - If a trigger inserts the first row again, its insert is recorded before its delete, and therefore
+///   once more afterwards.
 extension StoreSchema {
     /// The application's triggers that may run while foreign keys act on a change of a table.
     func triggersAmidActions(on parent: String) -> [(name: String, definition: TriggerDefinition)] {
@@ -24,7 +27,7 @@ extension StoreSchema {
         return triggers
     }
 
-    /// The folded names of the tables whose rows a foreign key changes with those of a parent.
+    /// The folded names of the tables whose rows a foreign key changes together with a parent's.
     private func tablesActedOn(by parent: String) -> [String] {
         (children[parent] ?? []).sorted().map(\.text).filter { child in
             table(child)?.foreignKeys.contains {
@@ -44,7 +47,7 @@ extension TriggerWriter {
         ]
     }
 
-    /// The same of a row that is about to be replaced.
+    /// The same for a row that is about to be replaced.
     func announce(_ conflicts: [Conflict], sparing own: String? = nil) -> [String] {
         guard table.mayLoseActions else { return [] }
         let notSelf = own.map { " AND NOT (\(key(row)) IS \(key($0)))" } ?? ""
@@ -54,9 +57,9 @@ extension TriggerWriter {
         }
     }
 
-    /// The row with OLD's key, if there is one again.
+    /// Records the row with OLD's key if it exists again.
     ///
-    /// - Parameter updated: Whether NEW is there, which has OLD's key where nothing but its rowid has changed.
+    /// - Parameter updated: Whether NEW exists, which has OLD's key if only its rowid has changed.
     func recordReturned(besidesNew updated: Bool = false) -> [String] {
         guard table.mayReturn else { return [] }
         let same =
@@ -64,7 +67,7 @@ extension TriggerWriter {
             ? ["\(rowid(row)) = \(rowid("OLD"))"]
             : keyColumns.map { "\(column(row, $0)) IS \(column("OLD", $0))" }
                 + ["\(key(row)) IS \(key("OLD")) COLLATE BINARY"]
-                // 1 and 1.0 are equal, and two objects.
+                // 1 and 1.0 are equal, but are two objects.
                 + keyColumns.filter { columnsThatKeepStorageClass.contains($0) }.map {
                     "typeof(\(column(row, $0))) = typeof(\(column("OLD", $0)))"
                 }
@@ -79,11 +82,12 @@ extension TriggerWriter {
     }
 }
 
-/// Updates that do not come to their end, of tables that are recorded by known rows.
+/// Handles updates that do not complete, in tables that are recorded by known rows.
 ///
-/// The row that an UPDATE replaces may take the updated row with it, by a foreign key that leads back to the table
-/// (see `StoreSchema.refersToItself`). The UPDATE then writes nothing, and no trigger runs but for the row that went
-/// with the other. So an update is noted while it is under way; where its row is deleted, all known rows are looked at.
+/// The row that an UPDATE replaces may delete the updated row, through a foreign key that leads back to
+/// the table (see `StoreSchema.refersToItself`). The UPDATE then writes nothing, and only the deleted
+/// row's trigger runs. So an update is noted while it is in progress, and if its row is deleted, all
+/// known rows are compared.
 extension TriggerWriter {
     func interruptedUpdatesTriggers() -> [(name: String, sql: String)] {
         guard table.refersToItself else { return [] }
@@ -91,7 +95,7 @@ extension TriggerWriter {
             trigger(
                 "before_update", "BEFORE UPDATE" + of(namesThatMayReplace), when: nil,
                 [
-                    // Those of an update that was ignored are left.
+                    // Notes of an update that was ignored may be left.
                     "DELETE FROM historyd_conflict WHERE \(ofThisShape) AND at < \(now)",
                     "INSERT INTO historyd_conflict (shape, at, updating) "
                         + "VALUES (\(entity.shape), \(now), \(updatedRow))",
@@ -103,7 +107,7 @@ extension TriggerWriter {
         ]
     }
 
-    /// Forgets the update of a row that has come to its end.
+    /// Removes the note of a completed update.
     var endUpdate: [String] {
         table.refersToItself ? ["DELETE FROM historyd_conflict WHERE \(isUnderWay)"] : []
     }

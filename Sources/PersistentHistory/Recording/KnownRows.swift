@@ -1,22 +1,25 @@
-/// Recording of tables where a trigger cannot know before a change what the change will do.
+/// Recording for tables where a trigger cannot know beforehand what a change will do.
 ///
-/// A second table holds of each row what the history calls it, its tombstone, and the values of the unique
-/// indexes as they were computed. After a change what is known is compared with what the table has: rows
-/// that are gone were deleted or replaced, others were inserted or updated. Nothing is computed but of rows
-/// that are stored, for which SQLite has computed the same, so that nothing can fail.
+/// A second table stores for each row its identity in the history, its tombstone, and the computed values
+/// of the unique indexes. After a change, the known rows are compared with the table: rows that are gone
+/// were deleted or replaced, others were inserted or updated. Values are computed only for stored rows,
+/// for which SQLite has computed the same, so nothing can fail.
 ///
-/// A table is recorded so only if it needs it, for this costs a row and its indexes for each row:
+/// This takes an additional row and its index entries for each row, so only tables that need it are
+/// recorded this way:
 ///
-/// - a unique index whose expression or condition is not `ForeseeableExpression`, or has a generated column;
-/// - a default that computes in a unique index, which REPLACE uses for a null;
+/// - a unique index whose expression or condition is not `ForeseeableExpression`, or that has a generated
+///   column;
+/// - a computed default in a unique index, which REPLACE uses for a null;
 /// - triggers of the application that write before a change: they may write the row that is replaced;
-/// - columns that SQLite shows to triggers otherwise than they are (`StoreSchema.convertedColumns`).
+/// - columns that SQLite shows to triggers with other values than they have
+///   (`StoreSchema.convertedColumns`).
 extension TriggerWriter {
     var keepsKnownRows: Bool { table.needsKnownRows }
 
     private var known: String { "\(RecordingFormat.prefix)\(entity.shape)_rows" }
 
-    /// What makes the table of known rows, and fills it.
+    /// The statements that create and fill the table of known rows.
     func knownRows() -> [String] {
         guard keepsKnownRows else { return [] }
         let keys = zip(knownKeys, keyCollations).map { "\($0) \($1)" }
@@ -61,7 +64,7 @@ extension TriggerWriter {
             trigger(
                 "update", "AFTER UPDATE", when: nil,
                 forgetDeleted("\(touched) AND (\(isGone) OR \(isTaken)\(orIsAnother))") + [
-                    // What is known by now of the row is what was known of OLD.
+                    // What is known of the row now was known of OLD.
                     record(
                         """
                         SELECT \(values(.update, key(row), changedColumns)) FROM \(tableAsRow) JOIN \(known) \
@@ -79,8 +82,8 @@ extension TriggerWriter {
         ] + interruptedUpdatesTriggers()
     }
 
-    /// Whether what is known of OLD is the tombstone of another row, which one has replaced whose update is under way: a
-    /// foreign key's action comes before that is recorded.
+    /// Whether what is known of OLD is the tombstone of a row that OLD has replaced in an update still in
+    /// progress. A foreign key's action comes before that is recorded.
     private var orIsAnother: String {
         guard table.refersToItself, convertedColumns.isEmpty, !entity.preserved.isEmpty else { return "" }
         return " OR (\(isSame("OLD")) AND \(known).tombstone IS NOT \(tombstone("OLD")))"
@@ -88,8 +91,8 @@ extension TriggerWriter {
 
     // MARK: Comparing all rows
 
-    /// Whether neither OLD nor NEW tells which row it is: the primary key itself is shown otherwise, and there is
-    /// no rowid. Then each change looks at all rows.
+    /// Whether neither OLD nor NEW identifies the row: triggers see another primary key, and there is no
+    /// rowid. Each change then compares all rows.
     private var comparesAllRows: Bool { Self.comparesAllRows(of: table) }
 
     private static func comparesAllRows(of table: TableSchema) -> Bool {
@@ -128,7 +131,7 @@ extension TriggerWriter {
         ]
     }
 
-    /// Notes rows of the table as they are now.
+    /// Stores rows of the table as they are now.
     private func know(where condition: String?) -> String {
         let identity = table.rowid.map { _ in [rowid(row)] } ?? table.primaryKey.map { column(row, $0) }
         let converted = convertedColumns.map { column(row, $0) }
@@ -138,7 +141,7 @@ extension TriggerWriter {
             + (condition.map { " WHERE \($0)" } ?? "")
     }
 
-    /// Whether a known row is not in the table any more, or is another object there.
+    /// Whether a known row is no longer in the table, or is another object there.
     var isGone: String {
         let same =
             table.rowid.map { _ in "\(rowid(row)) = \(known).id" }
@@ -151,11 +154,11 @@ extension TriggerWriter {
             """
     }
 
-    /// The known rows that a unique index would not allow beside the new one.
+    /// The known rows that a unique index would not allow beside the new row.
     private var conflictingKnownRows: [String] {
         indexed.enumerated().map { number, uniqueness in
-            // A + keeps the column's affinity away from what is known, so that the index serves. As a row value the
-            // new row is named once, however many columns the index has.
+            // A + removes the column's affinity from the known value, so that the index is used. As a row
+            // value, the new row is named once, however many columns the index has.
             let names = uniqueness.terms.indices.map { "\(known).u\(number)_\($0)" }
             let values = terms(uniqueness).map { "+(\($0))" }
             let left = names.count == 1 ? names[0] : "(\(names.joined(separator: ", ")))"
@@ -167,7 +170,7 @@ extension TriggerWriter {
         }
     }
 
-    /// A unique index's values, of a row of the table: null if the index does not have it.
+    /// A unique index's values for a row of the table: null if the row is not in the index.
     private func terms(_ uniqueness: Uniqueness) -> [String] {
         uniqueness.terms.map { term in
             let value = term.isExpression ? "(\(term.text))" : column(row, term.text)
@@ -175,7 +178,7 @@ extension TriggerWriter {
         }
     }
 
-    /// The unique indexes but the one by which rows are found.
+    /// The unique indexes except the one that finds rows.
     private var indexed: [Uniqueness] {
         table.uniqueness.filter {
             $0.missing == nil
@@ -212,7 +215,7 @@ extension TriggerWriter {
         return table.primaryKey.map { "\(column(row, $0)) = \(column(changed, $0))" }.joined(separator: " AND ")
     }
 
-    // MARK: Columns that triggers may see otherwise
+    // MARK: Columns that triggers may see with other values
 
     static func convertedColumns(of table: TableSchema) -> [String] {
         let areAll = comparesAllRows(of: table)

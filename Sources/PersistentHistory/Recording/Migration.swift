@@ -1,47 +1,50 @@
 import GRDB
 internal import Glibc
 
-/// Takes a store's triggers out, so that a migration tool finds its tables as it made them, and puts them back.
+/// Removes a store's triggers, so that a migration tool finds its tables as it made them, and restores
+/// them.
 ///
-/// While it lasts, the daemon and `track` leave the tracking alone (`MigrationLock`). What is written meanwhile is
-/// not recorded; so the history names the entities when the triggers return (`UnrecordedChanges`), unless nothing
-/// was committed. The entities stay tracked all the time: when the migration's process is killed, the next process that brings the
-/// tracking up to date next finds the triggers missing, and does the same.
+/// Meanwhile the daemon and `track` leave the tracking alone (`MigrationLock`). Changes in that time are
+/// not recorded, so when the triggers return, the history names the entities (`UnrecordedChanges`),
+/// unless nothing was committed. The entities stay tracked all the time: if the migration's process is
+/// killed, the next process that updates the tracking finds the triggers missing, and does the same.
 package final class Migration {
-    /// The role of the trigger that stays on each table. It does nothing, and goes with the table where that is
-    /// renamed.
+    /// The role of the trigger that stays on each table. It does nothing, and moves along when the table
+    /// is renamed.
     static let followingRole = "table"
 
     private let path: String
     private let lock: MigrationLock
     private let file: FileID?
     private let queue: DatabaseQueue
-    /// What SQLite says while no other connection commits (https://www.sqlite.org/pragma.html#pragma_data_version).
+    /// SQLite's value while no other connection commits
+    /// (https://www.sqlite.org/pragma.html#pragma_data_version).
     private let dataVersion: Int64
     private let replaced: ReplacedTables
 
-    /// How long it waits for the triggers' turn: as long as a large transaction may take.
+    /// How long to wait for the lock: as long as a large transaction may take.
     private static let timeout: Duration = .seconds(60)
 
-    /// Whether a migration of the store is under way. To be asked where this process has no connection to it.
+    /// Whether a migration of the store is in progress. Only for a store to which this process has no
+    /// connection.
     package static func isUnderWay(_ path: String) -> Bool {
         WriterProbe.isMigrating(path, isUsedInProcess: false)
     }
 
     package static func underWay(_ path: String) -> HistoryError { MigrationLock.underWay(path) }
 
-    /// Takes the triggers out.
+    /// Removes the triggers.
     ///
     /// - Parameters:
     ///   - path: The store.
-    ///   - entities: Whose triggers are in the way; nil for all.
-    /// - Throws: `HistoryError`; with `.notTracked` or `.storeMissing` there is nothing to take out, with
-    ///   `.storeBusy` another migration runs.
+    ///   - entities: The entities whose triggers are in the way; nil for all.
+    /// - Throws: `HistoryError`: with `.notTracked` or `.storeMissing` if there is nothing to remove,
+    ///   with `.storeBusy` if another migration runs.
     package init(_ path: String, entities: [String]? = nil) throws {
         self.path = path
         lock = try MigrationLock(try StorePath.resolve(path))
         do {
-            // What is not as it should be is mended before, so that it is not taken for the migration's.
+            // Repairs the tracking first, so that earlier damage is not attributed to the migration.
             try Tracking.refresh(path, timeout: Self.timeout)
             file = FileID(of: path)
             queue = try StoreConnection.open(
@@ -56,7 +59,7 @@ package final class Migration {
                 return (replaced, try queue.read { db in try Self.dataVersion(db) })
             }
         } catch {
-            // The first failure is the one to report.
+            // The first error is the one to report.
             try? queue.end()
             lock.end()
             throw error
@@ -83,13 +86,13 @@ package final class Migration {
         try Int64.fetchOne(db, sql: "PRAGMA data_version") ?? 0
     }
 
-    /// Lets the command that is started next keep the daemon from the store, also when this process is killed.
+    /// Lets the command that starts next keep the daemon from the store, even if this process is killed.
     package func inherit() { lock.inherit() }
 
-    /// Puts the triggers back, on what tables there are now, and ends the migration.
+    /// Restores the triggers on the present tables, and ends the migration.
     ///
     /// - Returns: What was done. Its `recreated` are the entities that every consumer is notified of.
-    /// - Throws: `HistoryError`. The triggers then are missing until somebody brings the tracking up to date.
+    /// - Throws: `HistoryError`. The triggers are then missing until the tracking is next updated.
     package func end() throws -> Tracking.Outcome {
         defer { lock.end() }
         let isSameFile = FileID(of: path) == file
@@ -102,7 +105,7 @@ package final class Migration {
         return try result.get() ?? Tracking.refresh(path, timeout: Self.timeout)
     }
 
-    /// Ends it as the end of its process would: the triggers are missing.
+    /// Ends the migration as the end of its process would: the triggers stay missing.
     func abandon() {
         try? queue.end()
         lock.end()
@@ -120,21 +123,23 @@ package final class Migration {
     }
 }
 
-/// Says to other processes that a migration has the triggers of a store taken out.
+/// Tells other processes that a migration has removed a store's triggers.
 ///
-/// It is a lock of the open file description (fcntl(2)) on one byte of the store, far behind everything that SQLite
-/// reads, writes or locks, and in front of the leases (see `StoreLease`). The migration's command inherits the
-/// descriptor: the lock lasts until it is ended, or else until both processes have, however they end.
+/// It is a lock of the open file description (fcntl(2)) on one byte of the store, far behind everything
+/// that SQLite reads, writes or locks, and before the leases (see `StoreLease`). The migration's command
+/// inherits the descriptor. So the lock lasts until it is released, or until both processes have ended,
+/// in whatever way.
 struct MigrationLock: Sendable {
     private static let byte = StoreLease.start - 1
-    /// F_OFD_GETLK and F_OFD_SETLK of Linux's fcntl.h, which glibc shows to GNU sources only.
+    /// F_OFD_GETLK and F_OFD_SETLK from Linux's fcntl.h, which glibc exposes to GNU sources only.
     private static let (askForLock, setLock): (Int32, Int32) = (36, 37)
 
     private let descriptor: Int32
 
-    /// - Throws: `HistoryError` with `.storeBusy` where another migration runs.
+    /// - Throws: `HistoryError` with `.storeBusy` if another migration runs.
     init(_ path: String) throws {
-        // For writing, so that processes that watch the store notice its end: it is closed as after a write.
+        // Opened for writing, so that processes that watch the store notice the end: closing it looks
+        // like the end of a write.
         descriptor = Glibc.open(path, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC)
         guard descriptor >= 0 else {
             throw HistoryError(
@@ -149,16 +154,17 @@ struct MigrationLock: Sendable {
         }
     }
 
-    /// Ends it. All connections of this process to the store must be closed before: closing any descriptor of a
-    /// file drops SQLite's locks on it.
+    /// Releases the lock. All connections of this process to the store must be closed first: closing any
+    /// descriptor of a file drops SQLite's locks on it.
     func end() {
-        // Said, because a process that the command has left behind may have the descriptor.
+        // Released explicitly, because a process that the command has left behind may have the
+        // descriptor.
         var lock = Self.lock(F_UNLCK)
         _ = fcntl(descriptor, Self.setLock, &lock)
         Glibc.close(descriptor)
     }
 
-    /// Lets processes that are started from now on inherit it.
+    /// Lets processes that start from now on inherit it.
     func inherit() { _ = fcntl(descriptor, F_SETFD, 0) }
 
     static func underWay(_ path: String) -> HistoryError {
@@ -176,7 +182,7 @@ struct MigrationLock: Sendable {
         return lock
     }
 
-    /// Whether a migration runs, asked with an open descriptor of the store.
+    /// Whether a migration runs, checked through an open descriptor of the store.
     fileprivate static func isHeld(_ descriptor: Int32) -> Bool {
         var lock = lock(F_WRLCK)
         return fcntl(descriptor, askForLock, &lock) == 0 && lock.l_type != Int16(F_UNLCK)
@@ -184,11 +190,11 @@ struct MigrationLock: Sendable {
 }
 
 extension WriterProbe {
-    /// Whether a migration has the triggers of the store taken out.
+    /// Whether a migration has removed the store's triggers.
     var isMigrating: Bool { withStore { MigrationLock.isHeld($0) } }
 
-    /// The same of a store that this process may have connections to, or not (`isUsedInProcess`). One that
-    /// cannot be opened is not being migrated: its next user finds out why.
+    /// The same for a store to which this process may have connections (`isUsedInProcess`). A store that
+    /// cannot be opened counts as not being migrated: its next user gets the error.
     static func isMigrating(_ path: String, isUsedInProcess: Bool) -> Bool {
         guard let probe = try? WriterProbes.shared.take(path) else { return false }
         defer { WriterProbes.shared.end(probe, isUsedInProcess: isUsedInProcess) }

@@ -1,20 +1,20 @@
 import GRDB
 
-/// What a store has of the recording: nothing, all, or what others have left of it.
+/// The state of a store's recording: none, complete, or what others have left of it.
 ///
-/// Migration tools drop tables that they do not know, and people drop what they take for left over.
+/// Migration tools drop tables that they do not know, and people drop what looks like a leftover.
 enum RecordingCondition {
-    /// Nothing of ours.
+    /// No tables of the history.
     case none
-    /// The history is there. The table of conflicts may be missing, which holds nothing that lasts.
+    /// The history exists. The table of conflicts, which holds nothing lasting, may be missing.
     case whole(lacksConflicts: Bool)
-    /// The history or its meaning is gone: a new one begins.
+    /// The history or its meaning is lost: a new one begins.
     ///
-    /// - tracked: The tables that were tracked, with the columns to preserve where they are known.
+    /// - tracked: The tables that were tracked, with the columns to preserve if known.
     case broken(tracked: [BinaryText: [String]?])
 
-    /// - Throws: `HistoryError` with `.formatTooNew`, or with `.notAnEntity` where the application has tables of
-    ///   our names; `UnexpectedValue` where somebody has put something else in the place of our tables.
+    /// - Throws: `HistoryError` with `.formatTooNew`, or with `.notAnEntity` if the application has
+    ///   tables of our names; `UnexpectedValue` if something else is in place of our tables.
     init(_ db: Database, _ schema: StoreSchema) throws {
         let isThere = try RecordingFormat.isThere(db)
         let hasFormat = try isThere && Self.hasFormat(db)
@@ -56,7 +56,7 @@ enum RecordingCondition {
         return true
     }
 
-    /// A table of the application's that has one of our names must not be touched.
+    /// An application's table with one of our names must not be touched.
     private static func foreignNames(_ schema: StoreSchema, _ cause: UnexpectedValue) -> any Error {
         guard let name = RecordingFormat.tables.first(where: { schema.table($0) != nil }) else { return cause }
         return HistoryError(
@@ -65,7 +65,7 @@ enum RecordingCondition {
             hint: "Rename it.")
     }
 
-    /// What was tracked, by what is left: the catalog, or the triggers that still are on tables.
+    /// What was tracked, according to what is left: the catalog, or triggers on tables.
     private static func tracked(_ db: Database, _ schema: StoreSchema, hasCatalog: Bool) throws
         -> [BinaryText: [String]?]
     {
@@ -83,6 +83,6 @@ enum RecordingCondition {
 }
 
 extension RecordingFormat {
-    /// Whether there is the table that keeps the wanted names, in a store whose recording is damaged.
+    /// Whether the table of wanted names exists, in a store whose recording is damaged.
     static func keepsNames(_ schema: StoreSchema) -> Bool { schema.table("historyd_store") != nil }
 }

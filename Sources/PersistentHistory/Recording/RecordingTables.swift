@@ -1,11 +1,11 @@
 package import GRDB
 import GRDBSQLite
 
-/// Checks that the history's tables are what tracking made: tables, in our words, without triggers.
+/// Checks that the history's tables are as tracking made them: tables, with our SQL, without triggers.
 ///
-/// A process that can write to a store can replace a table by a view that never ends, or a trigger on it that
-/// runs with each step of a cleanup. SQLite itself refuses entries of `sqlite_schema` whose columns disagree
-/// with their SQL, so that the SQL says what a table is.
+/// A process that can write to a store can replace a table with an endless view, or add a trigger that
+/// runs with each step of a cleanup. SQLite itself refuses entries of `sqlite_schema` whose columns
+/// disagree with their SQL, so the SQL shows what a table is.
 package enum RecordingTables {
     private static let expected: [BinaryText: String] = {
         var tables: [BinaryText: String] = [:]
@@ -23,7 +23,7 @@ package enum RecordingTables {
         String(sql.dropFirst("CREATE TABLE ".count).prefix { $0 != " " })
     }
 
-    /// - Throws: `UnexpectedValue`; `HistoryError` with `.notTracked` where tables are missing.
+    /// - Throws: `UnexpectedValue`; `HistoryError` with `.notTracked` if tables are missing.
     package static func check(_ db: Database) throws {
         guard let name = try missing(db).min() else { return }
         throw HistoryError(
@@ -31,7 +31,7 @@ package enum RecordingTables {
             hint: "`historyctl track STORE` repairs the recording.")
     }
 
-    /// The tables that are missing: all of them in a store that is not tracked.
+    /// The missing tables: all of them in a store that is not tracked.
     static func missing(_ db: Database) throws -> Set<BinaryText> {
         let rows = try Row.fetchCursor(
             db,
@@ -59,25 +59,27 @@ package enum RecordingTables {
 
     private static let names = expected.keys.sorted().map { SQLText.literal($0.text) }.joined(separator: ", ")
 
-    /// A name that others have given, in a message: of bounded length, and on one line.
+    /// A name from others for a message: of limited length, and on one line.
     private static func shown(_ name: String) -> String {
         String(name.prefix(80).map { $0.isNewline || $0.asciiValue.map { $0 < 32 } == true ? "?" : $0 })
     }
 }
 
-/// Lets a connection check the history's tables once for each version of the store's schema.
+/// Lets a connection check the history's tables once for each schema version.
 ///
-/// With the first statement that needs the schema after it has changed, SQLite parses all of it: a quarter of a second
-/// where a thousand tables are recorded.
+/// SQLite parses the whole schema with the first statement that needs it after a change: a quarter of a
+/// second with a thousand recorded tables.
 final class CheckedTables: Sendable {
     private let version = Locked<Int64?>(nil)
 
     /// Runs a body that reads the tables, in one transaction.
     ///
-    /// - Parameter body: Is given the version of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
+    /// - Parameter body: Receives the schema version
+    ///   (https://www.sqlite.org/pragma.html#pragma_schema_version).
     func inTransaction<T>(_ db: Database, _ body: (Database, _ schemaVersion: Int64) throws -> T) throws -> T {
-        // The usual case. A transaction that SQLite began by itself lasts until the last of its statements is
-        // finished (https://www.sqlite.org/lang_transaction.html): this one, which has no other use.
+        // The usual case. An implicit transaction lasts until its last statement finishes
+        // (https://www.sqlite.org/lang_transaction.html). This one is unfinished
+        // while the body runs.
         let result = try db.rows("PRAGMA main.schema_version") { row -> T? in
             guard try row.step(db) else { return nil }
             let version = sqlite3_column_int64(row, 0)
@@ -88,9 +90,9 @@ final class CheckedTables: Sendable {
 
     private func isChecked(_ version: Int64) -> Bool { self.version.withLock { $0 == version } }
 
-    /// To be called in the transaction that uses the tables.
+    /// Call it in the transaction that uses the tables.
     ///
-    /// - Returns: The version of the schema.
+    /// - Returns: The schema version.
     @discardableResult
     func check(_ db: Database) throws -> Int64 {
         // This parses nothing.

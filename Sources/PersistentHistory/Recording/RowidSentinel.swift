@@ -1,29 +1,30 @@
 import GRDB
 
-/// Shows that rows have other rowids than they had.
+/// Shows that rows have other rowids than before.
 ///
-/// `.dump` writes no rowids but those of an INTEGER PRIMARY KEY. Whoever reads the dump numbers the rows of all other tables
-/// from 1 on, among them rows that the history knows by their rowids. So a table of ours holds one row with a large
-/// rowid. It is like those tables in all else: whatever keeps their rowids keeps this one.
+/// `.dump` writes only the rowids of an INTEGER PRIMARY KEY. Restoring the dump numbers the rows of all
+/// other tables from 1, including rows that the history identifies by rowid. So a table of ours has one
+/// row with a large rowid. Apart from that it is like those tables: whatever keeps their rowids keeps
+/// this one.
 enum RowidSentinel {
     enum Condition {
-        /// There is none: the store never needed one.
+        /// The table does not exist: the store never needed one.
         case isMissing
         case isInPlace
-        /// Its row has another rowid: so have others.
+        /// Its row has another rowid, so others do, too.
         case isMoved
     }
 
-    /// As if it belonged to a shape, which no entity has.
+    /// Named as if it belonged to shape 0, which no entity has.
     static let table = "\(RecordingFormat.prefix)0_rowids"
     private static let rowid: Int64 = 1 << 40
 
-    /// Whether the history or the known rows name rows of a table by rowids that SQLite gives.
+    /// Whether the history or the known rows identify rows of a table by rowids that SQLite assigns.
     static func isNeeded(for table: TableSchema) -> Bool {
         table.rowid != nil && !table.keyIsRowid && (table.rowidIdentifies || table.needsKnownRows)
     }
 
-    /// - Throws: `UnexpectedValue` where somebody has put something else in its place.
+    /// - Throws: `UnexpectedValue` if something else is in its place.
     static func condition(_ db: Database, _ schema: StoreSchema) throws -> Condition {
         guard let found = schema.table(table) else { return .isMissing }
         guard found.type == "table", !found.isWithoutRowid else {
@@ -34,7 +35,7 @@ enum RowidSentinel {
         return isInPlace == true ? .isInPlace : .isMoved
     }
 
-    /// Puts it in its place, and forgets what was noted by rowids.
+    /// Creates the sentinel, and deletes what was noted by rowid.
     static func place(_ db: Database) throws {
         try db.execute(
             sql: """

@@ -1,5 +1,5 @@
 /// A token of SQL, as SQLite's tokenizer splits text (https://www.sqlite.org/lang_keywords.html,
-/// https://www.sqlite.org/lang_comment.html). Comments and white space are no tokens.
+/// https://www.sqlite.org/lang_comment.html). Comments and white space are not tokens.
 struct SQLToken: Equatable {
     enum Kind: Equatable {
         /// A keyword or a bare name.
@@ -10,10 +10,10 @@ struct SQLToken: Equatable {
     }
 
     let kind: Kind
-    /// As it is in the text.
+    /// The token as it is in the text.
     let text: String
 
-    /// What a quoted name or a string means, without its quotes.
+    /// The meaning of a quoted name or a string, without its quotes.
     var unquoted: String {
         let bytes = text.utf8
         guard kind == .quotedName || kind == .string, let quote = bytes.first else { return text }
@@ -46,7 +46,7 @@ enum SQLTokens {
         }
     }
 
-    /// The first word of each statement, in upper case. Those of the statements within a trigger are among them.
+    /// The first word of each statement in upper case, including the statements within a trigger.
     static func firstWords(_ sql: String) -> [String] {
         var scanner = Scanner(Array(sql.utf8))
         var words: [String] = []
@@ -63,7 +63,7 @@ enum SQLTokens {
         tokens.map(\.text).joined(separator: " ")
     }
 
-    /// Splits tokens at the commas that stand in no parentheses.
+    /// Splits tokens at the commas outside parentheses.
     static func split(_ tokens: some Sequence<SQLToken>) -> [[SQLToken]] {
         var parts: [[SQLToken]] = [[]]
         var depth = 0
@@ -93,7 +93,7 @@ enum SQLTokens {
             step().map { SQLToken(kind: $0.kind, text: String(decoding: $0.text, as: UTF8.self)) }
         }
 
-        /// Steps over the next token.
+        /// Skips the next token.
         mutating func step() -> (kind: SQLToken.Kind, text: ArraySlice<UInt8>)? {
             while skipBlank() {}
             guard position < text.count else { return nil }
@@ -102,7 +102,7 @@ enum SQLTokens {
             return (kind, text[start..<position])
         }
 
-        /// Steps over white space or a comment, if one begins here.
+        /// Skips white space or a comment, if one begins here.
         private mutating func skipBlank() -> Bool {
             switch (byte(), byte(1)) {
             case _ where position >= text.count: return false
@@ -154,7 +154,7 @@ enum SQLTokens {
             }
         }
 
-        /// A doubled quote means one quote.
+        /// A doubled quote stands for one quote.
         private mutating func skipQuoted(_ quote: UInt8) {
             position += 1
             while position < text.count {
@@ -167,11 +167,12 @@ enum SQLTokens {
             position = min(position + 1, text.count)
         }
 
-        /// Digits, hexadecimal ones, a fraction and an exponent: what is glued to it belongs to it.
+        /// Skips digits, hexadecimal digits, a fraction and an exponent, with any word characters that
+        /// follow.
         private mutating func skipNumber() {
             let start = position
             while Self.isPartOfWord(byte()) || byte() == UInt8(ascii: ".") {
-                // 0x1E is a whole number, and what follows it no exponent.
+                // 0x1E is an integer: no exponent follows.
                 let isExponent =
                     byte() | 0x20 == UInt8(ascii: "e")
                     && text[start...].prefix(2).last.map { $0 | 0x20 } != UInt8(ascii: "x")
@@ -191,7 +192,7 @@ enum SQLTokens {
             position = min(position, text.count)
         }
 
-        /// Every byte of a character beyond ASCII belongs to a word.
+        /// Every byte of a non-ASCII character belongs to a word.
         private static func isPartOfWord(_ byte: UInt8) -> Bool {
             switch byte {
             case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -205,9 +206,9 @@ enum SQLTokens {
 
 /// Text as SQL (https://www.sqlite.org/lang_keywords.html).
 package enum SQLText {
-    /// A name in double quotes, so that no name is a keyword.
+    /// A name in double quotes, so that it is never a keyword.
     package static func name(_ name: String) -> String {
-        // Triggers are full of names, and hardly one has a quote in it.
+        // Triggers are full of names, and hardly any has a quote in it.
         name.utf8.contains(UInt8(ascii: "\"")) ? quoted(name, in: UInt8(ascii: "\"")) : "\"\(name)\""
     }
 
@@ -215,13 +216,14 @@ package enum SQLText {
         quoted(String(text), in: UInt8(ascii: "'"))
     }
 
-    /// Doubles the quotes that are inside. As bytes: to `String` a quote and an accent behind it are one character.
+    /// Doubles the inner quotes. As bytes: `String` treats a quote and a following combining accent as
+    /// one character.
     private static func quoted(_ text: String, in quote: UInt8) -> String {
         let inside = text.utf8.flatMap { $0 == quote ? [quote, quote] : [$0] }
         return String(decoding: [quote] + inside + [quote], as: UTF8.self)
     }
 
-    /// Whether SQLite takes two names for one.
+    /// Whether SQLite treats two names as the same.
     package static func areSame(_ name: String, _ other: String) -> Bool {
         folded(name).hasSameBytes(as: folded(other))
     }
@@ -232,13 +234,13 @@ package enum SQLText {
     /// Whether a name is reserved for the history.
     static func isReserved(_ name: String) -> Bool { folded(name).hasBytePrefix(RecordingFormat.prefix) }
 
-    /// A name as SQLite compares it: letters of ASCII alone have two cases.
+    /// A name as SQLite compares it: without case for ASCII letters only.
     package static func folded(_ name: String) -> String {
         String(decoding: name.utf8.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 }, as: UTF8.self)
     }
 
-    /// A statement that names tables or columns, for a cache of statements that compares texts as `String` does: names
-    /// that have the same canonical form differ in the comment behind it.
+    /// A statement that names tables or columns, for a statement cache that compares texts as `String`
+    /// does. A trailing comment distinguishes names of the same canonical form.
     package static func cacheable(_ sql: String) -> String {
         if sql.utf8.allSatisfy({ $0 < 0x80 }) { return sql }
         let others = sql.utf8.lazy.filter { $0 >= 0x80 }.flatMap {
@@ -247,8 +249,8 @@ package enum SQLText {
         return "\(sql) /* \(String(decoding: Array(others), as: UTF8.self)) */"
     }
 
-    /// A compound SELECT of any number of rows, none of which has more than three terms: the least that SQLite recommends
-    /// to allow (https://www.sqlite.org/security.html).
+    /// A compound SELECT of any number of rows. Each has at most three terms, the lowest limit that
+    /// SQLite recommends (https://www.sqlite.org/security.html).
     static func unionAll(_ selects: [String]) -> String {
         if selects.count <= 3 { return selects.joined(separator: " UNION ALL ") }
         let size = (selects.count + 2) / 3
@@ -259,8 +261,8 @@ package enum SQLText {
             .joined(separator: " UNION ALL ")
     }
 
-    /// Terms joined by an operator as a balanced tree, so that a table of many columns stays below
-    /// SQLite's limit on the depth of an expression (https://www.sqlite.org/limits.html).
+    /// Joins terms with an operator as a balanced tree, so that a table with many columns stays below
+    /// SQLite's limit on expression depth (https://www.sqlite.org/limits.html).
     static func balanced(_ terms: some RandomAccessCollection<String>, _ infix: String) -> String {
         if terms.count <= 1 { return terms.first ?? "" }
         let half = terms.index(terms.startIndex, offsetBy: terms.count / 2)

@@ -1,7 +1,7 @@
 package import GRDB
 
-/// A store's schema as SQLite's pragmas describe it, read by a fixed number of statements, however many
-/// tables there are. A value: it can be read and used on any thread.
+/// A store's schema as SQLite's pragmas describe it. It is read by a fixed number of statements, however
+/// many tables there are. A value that any thread can read and use.
 package struct StoreSchema: Sendable {
     struct Table: Sendable {
         let name: String
@@ -20,7 +20,7 @@ package struct StoreSchema: Sendable {
         let declaredType: String
         let isNotNull: Bool
         let defaultText: String?
-        /// The place in the primary key, from 1 on; 0 for none.
+        /// The position in the primary key, from 1; 0 if it is not in the key.
         let placeInKey: Int
         let isVirtual: Bool
         let isStored: Bool
@@ -43,9 +43,9 @@ package struct StoreSchema: Sendable {
     struct ForeignKey: Sendable {
         let number: Int
         let parent: String
-        /// Whether it changes the child's rows with the parent's.
+        /// Whether it changes the child's rows together with the parent's.
         let acts: Bool
-        /// The child's columns, and the parent's that they refer to: nil for its primary key.
+        /// The child's columns, and the parent's columns that they refer to: nil for its primary key.
         fileprivate(set) var columns: [(from: String, to: String?)] = []
     }
 
@@ -54,7 +54,7 @@ package struct StoreSchema: Sendable {
         let sql: String
         /// Triggers run from the newest to the oldest.
         let rowid: Int64
-        /// What one of the application's does; nil for ours.
+        /// What an application's trigger does; nil for ours.
         let definition: TriggerDefinition?
         var isOurs: Bool { definition == nil }
 
@@ -70,15 +70,15 @@ package struct StoreSchema: Sendable {
     /// Triggers, indexes and tables that belong to a shape of an entity.
     private var ownObjects: [Int64: [(type: String, name: String)]] = [:]
     private(set) var hasVirtualColumnsAndReals = false
-    /// Functions and collations that our connections have, by folded name: the application's may have more.
+    /// Functions and collations of our connections, by folded name. The application may have more.
     private(set) var functions: Set<BinaryText> = []
     private(set) var collations: Set<BinaryText> = []
-    /// The folded names of the tables that lead to a table by foreign keys, by its folded name.
+    /// The folded names of the tables whose foreign keys refer to a table, by its folded name.
     private(set) var children: [BinaryText: Set<BinaryText>] = [:]
 
     func table(_ name: String) -> Table? { tables[SQLText.folded(name)] }
 
-    /// What recording made for a shape, in an order in which it can be dropped.
+    /// The recording objects of a shape, in an order in which they can be dropped.
     func ownObjects(ofShape shape: Int64) -> [(type: String, name: String)] {
         let order = ["trigger", "index", "table"]
         return order.flatMap { type in (ownObjects[shape] ?? []).filter { $0.type == type } }
@@ -92,7 +92,7 @@ package struct StoreSchema: Sendable {
         return Int64(rest[..<end])
     }
 
-    /// The word behind the number: `insert`.
+    /// The word after the number: `insert`.
     static func role(ofObject name: String) -> String? {
         guard shape(ofObject: name) != nil else { return nil }
         return name.dropFirst(RecordingFormat.prefix.count).firstIndex(of: "_").map {
@@ -100,7 +100,7 @@ package struct StoreSchema: Sendable {
         }
     }
 
-    /// The shapes of which there is a trigger, an index or a table.
+    /// The shapes that have a trigger, an index or a table.
     var shapesWithObjects: Set<Int64> { Set(ownObjects.keys) }
 
     /// The tables that can be entities, by name.
@@ -156,7 +156,7 @@ package struct StoreSchema: Sendable {
         }
     }
 
-    /// Ordinary tables and SQLite's own: a virtual table's columns may need a module that is not here.
+    /// Ordinary tables and SQLite's own: a virtual table's columns may need a missing module.
     private static let eachTable = "FROM pragma_table_list l JOIN"
     private static let ordinary = "WHERE l.schema = 'main' AND l.type = 'table'"
 
@@ -225,8 +225,8 @@ package struct StoreSchema: Sendable {
         }
     }
 
-    /// Whether foreign keys lead from a table back to it, maybe by way of others and of the application's triggers
-    /// on these.
+    /// Whether foreign keys lead from a table back to it, possibly through other tables and the
+    /// application's triggers on them.
     func refersToItself(_ name: String) -> Bool {
         let table = BinaryText(SQLText.folded(name))
         var seen: Set<BinaryText> = []
@@ -240,11 +240,11 @@ package struct StoreSchema: Sendable {
         return false
     }
 
-    /// Whether a trigger of the application that runs before ours may keep a change and skip ours.
+    /// Whether an application's trigger that runs before ours may keep a change and skip ours.
     ///
-    /// Triggers of one kind run from the newest to the oldest, so that ours run first until somebody makes another one.
-    /// That may end what runs for the row (RAISE(IGNORE)), or the statement (RAISE(FAIL), or a conflict under FAIL), also by
-    /// what it writes to.
+    /// Triggers of one kind run from the newest to the oldest, so ours run first until a newer one is
+    /// created. That one may end the processing of the row (RAISE(IGNORE)) or the statement (RAISE(FAIL),
+    /// or a conflict under FAIL), directly or through what it writes to.
     func mayBeSkipped(_ table: Table) -> Bool {
         guard let oldest = table.triggers.filter(\.isOurs).map(\.rowid).min() else { return false }
         let newer = table.triggers.filter { $0.rowid > oldest }.compactMap(\.definition).filter(\.isAfter)
@@ -266,7 +266,7 @@ package struct StoreSchema: Sendable {
         return false
     }
 
-    /// The columns of a table that may look otherwise to its triggers than they are: columns of other
+    /// The columns of a table that its triggers may see with other values, because columns of other
     /// affinities refer to them (see `ColumnAffinity.mayConvert`).
     func convertedColumns(of parent: Table) -> Set<BinaryText> {
         var converted: Set<BinaryText> = []

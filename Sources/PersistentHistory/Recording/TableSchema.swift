@@ -7,12 +7,12 @@ package struct TableSchema: Sendable {
         let declaredType: String
         let isGenerated: Bool
         let isVirtual: Bool
-        /// Whether two values that compare as equal may still differ, as 1 and 1.0 do in a column
-        /// that converts nothing (https://www.sqlite.org/datatype3.html, "Type Affinity").
+        /// Whether two equal values may still differ, such as 1 and 1.0 in a column that converts nothing
+        /// (https://www.sqlite.org/datatype3.html, "Type Affinity").
         let keepsStorageClass: Bool
-        /// The default, where the column must not be null.
+        /// The default of a NOT NULL column.
         let defaultForNull: ColumnDefault?
-        /// Whether triggers may see another value than the column has: see `StoreSchema.convertedColumns`.
+        /// Whether triggers may see another value than the column's: see `StoreSchema.convertedColumns`.
         let isConverted: Bool
     }
 
@@ -31,32 +31,32 @@ package struct TableSchema: Sendable {
     package let rowid: String?
     /// Whether the primary key is the rowid itself.
     let keyIsRowid: Bool
-    /// Whether the rowid identifies rows, of which some or all have no key. Beside a key it is no column: a change of it
-    /// is not recorded, and copies of the table do without it.
+    /// Whether the rowid identifies some or all rows, because they have no key. Beside a key the rowid is
+    /// not a column: its changes are not recorded, and copies of the table do without it.
     var rowidIdentifies: Bool { rowid != nil && (key == .rowid || keyMayBeNull) }
-    /// Whether there is an index that lasts as long as the table: that of a UNIQUE or a key.
+    /// Whether an index exists that lasts as long as the table: that of a UNIQUE constraint or a key.
     let hasLastingIndex: Bool
     let uniqueness: [Uniqueness]
     /// Whether the application has triggers that write before a row of the table is written.
     let hasWritingBeforeTriggers: Bool
     /// Whether foreign keys lead from the table back to it, so that removing a row may remove others.
     let refersToItself: Bool
-    /// Whether any table of the store has both virtual and REAL columns: what such a REAL column gives,
-    /// SQLite may store as an integer where triggers see a real.
+    /// Whether any table of the store has both virtual and REAL columns. Such a REAL column's value may
+    /// be stored as an integer where triggers see a real.
     let storeHasUnseenIntegers: Bool
     /// The triggers on the table.
     let triggers: [StoreSchema.Trigger]
-    /// The trigger that may end a change amid what foreign keys do with it: see `ForeignKeyActions.swift`.
+    /// The trigger that may end a change during a foreign key's action: see `ForeignKeyActions.swift`.
     private let failingTrigger: String?
     var mayLoseActions: Bool { failingTrigger != nil }
-    /// Whether a newer trigger of the application may have kept a change of the table, and skipped ours.
+    /// Whether a newer trigger of the application may have kept a change of the table and skipped ours.
     let mayBeSkipped: Bool
-    /// Whether a trigger of the application may put a row there again amid what foreign keys do with its delete.
+    /// Whether an application's trigger may insert a row again while foreign keys act on its delete.
     let mayReturn: Bool
     /// Why recording may miss changes; empty if it cannot.
     package private(set) var doubts: [String] = []
 
-    /// - Parameter name: In any case, as SQLite takes it.
+    /// - Parameter name: Compared without case, as SQLite does.
     /// - Throws: `HistoryError` with `.notAnEntity` for what cannot be tracked.
     package init(_ name: String, in schema: StoreSchema) throws {
         guard let table = schema.table(name) else {
@@ -82,7 +82,8 @@ package struct TableSchema: Sendable {
             return Column(
                 name: column.name, declaredType: column.declaredType,
                 isGenerated: column.isVirtual || column.isStored, isVirtual: column.isVirtual,
-                // The least integer has an equal real, which INTEGER and NUMERIC columns leave as it is.
+                // The smallest integer has an equal real, which INTEGER and NUMERIC columns store
+                // unchanged.
                 keepsStorageClass: affinity == .blob
                     || column.placeInKey > 0 && !keyIsRowid && [.integer, .numeric].contains(affinity),
                 defaultForNull: column.isNotNull
@@ -128,13 +129,13 @@ package struct TableSchema: Sendable {
 
     func has(_ column: BinaryText) -> Bool { columns.contains { SQLText.areSame($0.name, column.text) } }
 
-    /// The table's columns that are among these, in the table's order.
+    /// The table's columns among these names, in the table's order.
     func having(_ names: [BinaryText]) -> [String] {
         let folded = Set<BinaryText>(names: names.map { SQLText.folded($0.text) })
         return columns.map(\.name).filter { folded.contains(SQLText.folded($0)) }
     }
 
-    /// Whether what a change does to other rows cannot be known before it: see `KnownRows.swift`.
+    /// Whether the effect of a change on other rows cannot be known beforehand: see `KnownRows.swift`.
     var needsKnownRows: Bool {
         hasWritingBeforeTriggers || uniqueness.contains { !$0.isForeseeable && $0.missing == nil }
             || columns.contains(where: \.isConverted)
@@ -181,11 +182,11 @@ package struct TableSchema: Sendable {
 
     static func rowidName(hiddenBy columns: [String]) -> String? {
         let taken = Set<BinaryText>(names: columns.map(SQLText.folded))
-        // The first that no column has, nor is likely to get before tracking is brought up to date.
+        // The first name that no column has, nor is likely to get before the tracking is next updated.
         return ["_rowid_", "rowid", "oid"].first { !taken.contains($0) }
     }
 
-    /// The entity that the table makes, with the columns to preserve of deleted rows.
+    /// The entity for the table, with the columns to preserve of deleted rows.
     ///
     /// - Throws: `HistoryError` with `.notAnEntity` for a column that does not exist.
     func entity(shape: Int64, preserving names: [String]) throws -> Entity {

@@ -16,8 +16,8 @@ public enum Tracking {
         /// then copy all rows of the entity after each change. These are not changes of the tracking.
         public var doubts: [BinaryText: [String]] = [:]
 
-        /// What was asked for and is left out, with the reason: a table that is not there or cannot be tracked, a
-        /// column to preserve that is not there. No change of what was tracked.
+        /// What was requested and is left out, with the reason: a table that does not exist or cannot be
+        /// tracked, or a missing column to preserve. These are not changes of the tracking.
         public var unfit: [BinaryText: String] = [:]
         /// Entities whose changes may have gone unrecorded until now. The history names them, so that every
         /// consumer is notified.
@@ -47,13 +47,13 @@ public enum Tracking {
         return try bringUpToDate(path, entities, all: all, timeout: timeout).outcome
     }
 
-    /// As `track`, which may leave out what is not there; with the version of the schema that was looked at, or
-    /// made, in the same transaction: what another process changes after it is yet to be seen.
+    /// As `track`, but it may leave out what does not exist. It also returns the schema version that it
+    /// read or made in its transaction: later changes by other processes are yet to be seen.
     ///
-    /// - Parameter expectsChange: Whether there is likely something to do. Then one connection does all of it: SQLite
-    ///   parses the whole schema for each. Otherwise no lock is taken, and no file beside the store created and
-    ///   removed, which would be an event for other observers.
-    /// - Parameter progress: Receives how many tables are done, of how many, where there are many.
+    /// - Parameter expectsChange: Whether there is likely something to do. If so, one connection does
+    ///   everything, because SQLite parses the whole schema for each. If not, no lock is taken, and no
+    ///   file beside the store is created and removed, which would make an event for other observers.
+    /// - Parameter progress: Receives the number of finished tables and of all, if there are many.
     static func bringUpToDate(
         _ path: String, _ entities: [BinaryText: [String]?], all: Bool = false, leavesOutUnfit: Bool = false,
         expectsChange: Bool = false, timeout: Duration,
@@ -68,7 +68,7 @@ public enum Tracking {
                     try update.carryOut(update.look(queue), queue, progress)
                 }
             } catch let error as HistoryError where error.isOfRights {
-                // Where nothing is to be done, it need not be written.
+                // If there is nothing to do, the store need not be writable.
             }
         }
         let seen = try StoreConnection.withConnection(to: path, .read, timeout: timeout, update.look)
@@ -80,7 +80,7 @@ public enum Tracking {
 
     typealias Updated = (outcome: Outcome, schemaVersion: Int64)
 
-    /// The way from a plan to the tracking that it asks for.
+    /// Carries out a plan, up to the tracking that it requires.
     private struct Update {
         let path: String
         let plan: (Database) throws -> TrackingPlan
@@ -90,7 +90,7 @@ public enum Tracking {
             let plan: TrackingPlan
             let schemaVersion: Int64
 
-            /// Where nothing is to be done.
+            /// Set if there is nothing to do.
             var result: Updated? {
                 guard plan.isEmpty else { return nil }
                 return (Outcome(doubts: plan.doubts, unfit: plan.unfit.mapValues { "\($0)" }), schemaVersion)
@@ -125,12 +125,12 @@ public enum Tracking {
             return (outcome, version)
         }
 
-        /// What is done in one transaction, and what is left then.
+        /// Does one transaction's work, and returns what is left.
         private func portion(
             of seen: Seen, _ queue: DatabaseQueue, size: (TrackingPlan) -> Int
         ) throws -> (outcome: Outcome, count: Int, rest: Seen?, schemaVersion: Int64) {
             try queue.inSoloTransaction { db in
-                // With thousands of tables, a plan takes time that writers wait for.
+                // With thousands of tables, making a plan takes time that writers would wait for.
                 let isUnchanged =
                     try FileID(of: path) == seen.file && db.currentSchemaVersion() == seen.schemaVersion
                 let all = try isUnchanged ? seen.plan : plan(db)
@@ -147,7 +147,7 @@ public enum Tracking {
 
     /// Checks that a store is a mirror.
     ///
-    /// - Returns: The version of its schema.
+    /// - Returns: The schema version.
     static func checkMirror(_ path: String, timeout: Duration) throws -> Int64 {
         try StoreConnection.withConnection(to: path, .read, timeout: timeout) { queue in
             try queue.read { db in

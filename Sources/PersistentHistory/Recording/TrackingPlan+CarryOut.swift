@@ -1,7 +1,7 @@
 import GRDB
 
 extension TrackingPlan {
-    /// - Parameter isComplete: Whether it is known that nothing was changed while triggers were missing.
+    /// - Parameter isComplete: Whether it is known that nothing changed while triggers were missing.
     func carryOut(_ db: Database, isComplete: Bool = false) throws -> Tracking.Outcome {
         var outcome = Tracking.Outcome(doubts: doubts, unfit: unfit.mapValues { "\($0)" })
         var unrecorded = isComplete ? [] : try unrecorded(db)
@@ -13,7 +13,7 @@ extension TrackingPlan {
             outcome.beganAgain = true
         case .whole(let lacksConflicts):
             if lacksConflicts { try db.execute(sql: RecordingFormat.conflicts) }
-            // What is written from now on, an older program may not understand.
+            // An older program may not understand what is written from now on.
             try db.execute(
                 sql: "UPDATE historyd_store SET value = ?1 WHERE key = 'format' AND value < ?1",
                 arguments: [RecordingFormat.version])
@@ -51,7 +51,7 @@ extension TrackingPlan {
         return outcome
     }
 
-    /// Says what it means where SQLite cannot compute what a table's own indexes compute.
+    /// Explains errors where SQLite cannot compute a table's own index expressions.
     private func computing(_ table: TableSchema, _ body: () throws -> Void) throws {
         do {
             try body()
@@ -75,7 +75,7 @@ extension TrackingPlan {
 
     private func carryOut(_ step: Step, _ db: Database) throws {
         if let current = step.current { try Self.removeTriggers(current, schema, db) }
-        // Whoever writes to the store may have numbered another one since the plan was made.
+        // Another writer may have used the next number since the plan was made.
         let row = try Row.fetchOne(db, sql: "SELECT coalesce(max(shape), 0) + 1 AS shape FROM historyd_entity")
         let shape = try row?.integer("shape", in: RecordingFormat.shapes) ?? 1
         let entity = try step.table.entity(shape: shape, preserving: step.preserved)
@@ -89,13 +89,13 @@ extension TrackingPlan {
         try RowidKeeper.keepRowids(of: step.table, entity, db)
     }
 
-    /// Takes a shape's triggers away; it stays known for the changes recorded under it.
+    /// Removes a shape's triggers. The shape stays known for the changes recorded with it.
     static func removeTriggers(_ entity: Entity, _ schema: StoreSchema, _ db: Database) throws {
         try removeObjects(of: entity, schema, db)
         try db.execute(sql: "UPDATE historyd_entity SET tracked = 0 WHERE shape = ?", arguments: [entity.shape])
     }
 
-    /// Takes away all that records a shape, which stays tracked.
+    /// Removes everything that records a shape, which stays tracked.
     static func removeObjects(of entity: Entity, _ schema: StoreSchema, _ db: Database) throws {
         for object in schema.ownObjects(ofShape: entity.shape) {
             try db.execute(sql: "DROP \(object.type.uppercased()) \(SQLText.name(object.name))")
@@ -105,10 +105,10 @@ extension TrackingPlan {
     }
 }
 
-/// VACUUM may give rows without an INTEGER PRIMARY KEY new rowids
-/// (https://www.sqlite.org/lang_vacuum.html), and with them a new identity where the rowid is all
-/// a row is known by. In practice it does so for tables that have no index; one that holds no row
-/// is enough to keep them, and costs a write nothing. The application's own may be dropped without a word to us.
+/// VACUUM may change the rowids of tables without an INTEGER PRIMARY KEY
+/// (https://www.sqlite.org/lang_vacuum.html), and with them the identity of rows that have no key. In
+/// practice it does so for tables without an index. A partial index that contains no row prevents it, and
+/// does not slow writes. The application may drop its own indexes without notice.
 enum RowidKeeper {
     static func keepRowids(of table: TableSchema, _ entity: Entity, _ db: Database) throws {
         for name in names(of: table, entity) {
@@ -116,7 +116,7 @@ enum RowidKeeper {
         }
     }
 
-    /// The name of the index, where there is to be one.
+    /// The name of the index, if there should be one.
     static func names(of table: TableSchema, _ entity: Entity) -> [String] {
         table.rowidIdentifies && !table.hasLastingIndex
             ? ["\(RecordingFormat.prefix)\(entity.shape)_rowids"] : []

@@ -1,6 +1,6 @@
 import GRDB
 
-/// What must be changed so that the store's triggers are as asked for.
+/// What to change so that the store's triggers are as requested.
 struct TrackingPlan {
     struct Step {
         let table: TableSchema
@@ -13,29 +13,29 @@ struct TrackingPlan {
     private(set) var steps: [Step] = []
     /// Entities whose tables are gone.
     private(set) var dropped: [Entity] = []
-    /// Entities whose changes may have gone unrecorded until now, besides those of the steps.
+    /// Entities whose changes may have gone unrecorded until now, in addition to those of the steps.
     private(set) var unrecorded: Set<BinaryText> = []
-    /// What is recorded now; nil if that is nothing.
+    /// What is recorded now; nil if nothing is.
     private(set) var catalog: EntityCatalog?
     /// Why the recording of entities may miss something.
     private(set) var doubts: [BinaryText: [String]] = [:]
-    /// Why what was asked for, now or once, is left out.
+    /// Why something that was requested, now or before, is left out.
     private(set) var unfit: [BinaryText: HistoryError] = [:]
     /// The names that are wanted from now on.
     private(set) var names = WantedNames()
-    /// Those that the store keeps.
+    /// The names that the store keeps.
     private(set) var namesBefore = WantedNames()
-    /// Whether they differ from those that the store keeps.
+    /// Whether the names differ from those that the store keeps.
     private var changesNames = false
-    /// Whether they are to be saved with what else is done.
+    /// Whether to save the names with the other changes.
     private(set) var savesNames = true
-    /// Whether the sentinel is to be placed, and why.
+    /// Whether to place the sentinel, and why.
     private var sentinel: RowidSentinel.Condition
     private var needsSentinel = false
     var placesSentinel: Bool { needsSentinel && sentinel != .isInPlace }
-    /// Whether the configuration asks for every table: then none is missed that is gone.
+    /// Whether the configuration requests every table. Tables that are gone are then not missed.
     private let followsAll: Bool
-    /// The tables without which the plan fails: others that cannot be recorded are left out.
+    /// The tables that the plan must record; others that cannot be recorded are left out.
     private(set) var demanded: Set<BinaryText> = []
 
     var isEmpty: Bool {
@@ -43,10 +43,11 @@ struct TrackingPlan {
         return steps.isEmpty && dropped.isEmpty && !changesNames && !placesSentinel
     }
 
-    /// The first steps, with all that comes before them, and what is left then: for another transaction.
+    /// Splits off the first steps, with everything that comes before them. The rest is for other
+    /// transactions.
     ///
-    /// - Returns: All of it and nothing where it must be done at once: the history begins again, and names all its
-    ///   entities before any of them is written to.
+    /// - Returns: The whole plan and nil if it must be done at once: the history begins again, and names
+    ///   all its entities before any of them is written to.
     func split(after count: Int) -> (first: TrackingPlan, rest: TrackingPlan?) {
         if case .broken = condition { return (self, nil) }
         guard steps.count > count else { return (self, nil) }
@@ -54,14 +55,15 @@ struct TrackingPlan {
         first.steps = Array(steps.prefix(count))
         rest.steps = Array(steps.dropFirst(count))
         (rest.dropped, rest.unrecorded, rest.condition) = ([], [], .whole(lacksConflicts: false))
-        // Names are saved and the sentinel is placed with the first ones.
+        // The first part saves the names and places the sentinel.
         (rest.changesNames, rest.savesNames, rest.sentinel) = (false, false, .isInPlace)
         return (first, rest)
     }
 
     /// - Parameters:
-    ///   - leavesOutUnfit: Whether a table or a preserved column that is not there is left out, and no error.
-    ///   - replacing: The tables that have come for others that are gone, by the name of these.
+    ///   - leavesOutUnfit: Whether a missing table or preserved column is left out instead of being an
+    ///     error.
+    ///   - replacing: The tables that have replaced others, by the name of the replaced ones.
     init(
         _ db: Database, entities: [BinaryText: [String]?], all: Bool, leavesOutUnfit: Bool = false,
         replacing: [BinaryText: BinaryText] = [:]
@@ -69,7 +71,7 @@ struct TrackingPlan {
         if try StoreRecorder.isMirror(db) { throw HistoryError.isMirror }
         schema = try StoreSchema(db)
         condition = try RecordingCondition(db, schema)
-        // Where nothing else is left, all is made from scratch.
+        // If nothing else is left, everything is made from scratch.
         if case .whole = condition {
             sentinel = try RowidSentinel.condition(db, schema)
         } else {
@@ -117,7 +119,7 @@ struct TrackingPlan {
             savesNames = changesNames || kept == nil
         case .broken(let tracked):
             for (name, preserved) in tracked { wanted[name] = (wanted[name] ?? nil) ?? preserved }
-            // Where even that is damaged, what is left of the triggers says what was tracked.
+            // If even that is damaged, the remaining triggers show what was tracked.
             let kept = RecordingFormat.keepsNames(schema) ? (try? WantedNames(db)) ?? nil : nil
             if let kept { names = kept } else if !followsAll { asked.formUnion(tracked.keys) }
             if wanted.isEmpty, names.all.isEmpty { throw HistoryError.notTracked(db) }
@@ -142,7 +144,7 @@ struct TrackingPlan {
         }
     }
 
-    /// - Parameter asked: The tables that are wanted from now on, by their names.
+    /// - Parameter asked: The names of the tables that are wanted from now on.
     private mutating func plan(_ wanted: [BinaryText: [String]?], _ asked: Set<BinaryText>) throws {
         var wanted = wanted
         let followed = FollowedTables(schema)
@@ -154,16 +156,16 @@ struct TrackingPlan {
             do {
                 table = try TableSchema(name.text, in: schema)
             } catch let error as HistoryError where error.code == .notAnEntity {
-                // One of all tables, or one that has become another kind of thing.
+                // A table that was requested as one of all, or that has become something else.
                 unfit[name] = error
                 continue
             }
             if !table.doubts.isEmpty { doubts[table.name] = table.doubts }
             let current = currents[name]
             let kept = current.map { followed.preserved($0, in: table) } ?? []
-            // A column that is not there may have been renamed: what is preserved of it stays.
+            // A missing column may have been renamed: its preserved values stay.
             let isRenamed = unfit[name] != nil
-            // Where the table is the same, its triggers say what became of the columns that it had.
+            // If the table is the same, its triggers show what became of its former columns.
             let isSame = current.flatMap(followed.name(of:)).hasSameBytes(as: table.name)
             let known = isSame ? Set<BinaryText>(names: current?.columns.map(\.name) ?? []) : []
             let missed = (names[name.text]?.preserved ?? []).filter { !known.contains($0) }
@@ -172,7 +174,7 @@ struct TrackingPlan {
                 preserved: preserved.map { isRenamed ? $0 + kept : $0 } ?? kept + table.having(missed))
             let needsSentinel = RowidSentinel.isNeeded(for: table)
             self.needsSentinel = self.needsSentinel || needsSentinel
-            // What is known of its rows is known of others now.
+            // What was known of its rows now refers to other rows.
             let hasMoved = needsSentinel && current != nil && sentinel == .isMoved
             if hasMoved { unrecorded.insert(table.name) }
             if try hasMoved || !isUpToDate(step) { steps.append(step) }
@@ -183,7 +185,8 @@ struct TrackingPlan {
         }
     }
 
-    /// Finds the wanted names: a table that has one again is tracked again, and one that has none is missed.
+    /// Looks up the wanted names. A table that has its name back is tracked again; a name without a table
+    /// is missed.
     private mutating func lookForNames(
         _ currents: [BinaryText: Entity], _ wanted: inout [BinaryText: [String]?]
     ) {
@@ -201,7 +204,7 @@ struct TrackingPlan {
         }
     }
 
-    /// The entities that are tracked, by the names that their tables have now.
+    /// The tracked entities, by the present names of their tables.
     private mutating func currents(_ followed: FollowedTables) -> [BinaryText: Entity] {
         var currents: [BinaryText: Entity] = [:]
         var others: [Entity] = []
@@ -240,8 +243,8 @@ struct TrackingPlan {
             && Set(others).isSuperset(of: writer.knownRowsNames + RowidKeeper.names(of: step.table, wanted))
     }
 
-    /// Whether the application has made triggers since ours: SQLite would run them before ours, and
-    /// what they do would be recorded before what made them do it.
+    /// Whether the application has created triggers since ours. SQLite would run them first, and record
+    /// their effects before the cause.
     private static func hasNewerTriggers(_ table: TableSchema) -> Bool {
         guard let oldest = table.triggers.filter(\.isOurs).map(\.rowid).min() else { return false }
         return table.triggers.contains { !$0.isOurs && $0.rowid > oldest }

@@ -1,19 +1,20 @@
 import GRDB
 internal import Glibc
 
-/// Carries a plan out some tables at a time, each time in a transaction of its own, because SQLite reads the whole schema
-/// for each trigger that it makes: a thousand tables take minutes, for which no writer can wait.
+/// Carries out a plan a few tables at a time, each time in its own transaction. SQLite reads the whole
+/// schema for each new trigger, so a thousand tables take minutes, and no writer can wait that long.
 ///
-/// Each table's triggers are made at once. What is left after an interruption is found by the next plan.
+/// Each table's triggers are made in one transaction. After an interruption, the next plan finds what is
+/// left.
 struct TrackingPortions {
-    /// So many tables are tracked at once, or not at all.
+    /// Up to this many tables are tracked in one transaction, or not at all.
     static let most = 32
-    /// How long a portion should hold the write lock, but for a single table.
+    /// How long a portion should hold the write lock, unless it is a single table.
     private static let target: Duration = .milliseconds(30)
 
     private var size = 4
 
-    /// How many tables come next.
+    /// How many tables the next portion has.
     func size(of plan: TrackingPlan) -> Int { plan.steps.count <= Self.most ? plan.steps.count : size }
 
     /// Leaves the store to others for as long as it was held.
@@ -25,7 +26,7 @@ struct TrackingPortions {
 }
 
 extension Tracking.Outcome {
-    /// Adds what came of a later portion.
+    /// Adds the outcome of a later portion.
     mutating func add(_ other: Self) {
         added += other.added
         updated += other.updated

@@ -1,8 +1,9 @@
-/// What the text of a trigger says of it (https://www.sqlite.org/lang_createtrigger.html).
+/// What the text of a trigger shows (https://www.sqlite.org/lang_createtrigger.html).
 struct TriggerDefinition: Sendable {
     /// Whether it runs before a change, and writes something itself.
     let writesBefore: Bool
-    /// The folded names of the tables of which it may remove rows: it deletes, or inserts, which may replace.
+    /// The folded names of the tables from which it may remove rows: it deletes, or inserts, which may
+    /// replace.
     let removesFrom: Set<BinaryText>
     /// The folded names of the tables that it inserts into.
     let insertsInto: Set<BinaryText>
@@ -12,19 +13,20 @@ struct TriggerDefinition: Sendable {
     let isAfter: Bool
     /// Whether it may end a statement by RAISE(FAIL), which keeps what the statement has done.
     let raisesFail: Bool
-    /// Whether it may end what runs for a row by RAISE(IGNORE), which keeps the row as well.
+    /// Whether it may end the processing of a row with RAISE(IGNORE), which keeps the row as well.
     let raisesIgnore: Bool
-    /// Whether a conflict that it meets has the effect of RAISE(FAIL): INSERT OR FAIL, UPDATE OR FAIL.
+    /// Whether a conflict in it acts like RAISE(FAIL): INSERT OR FAIL, UPDATE OR FAIL.
     let failsOnConflict: Bool
 
-    /// What stands before the table's name.
+    /// The tokens before the table's name.
     private static let removals = [["DELETE", "FROM"], ["INTO"], ["UPDATE", "OR", "REPLACE"]]
     private static let updates =
         [["UPDATE"]] + ["ABORT", "FAIL", "IGNORE", "ROLLBACK"].map { ["UPDATE", "OR", $0] }
 
     init(_ sql: String) {
         let tokens = SQLTokens.tokens(sql)
-        // CREATE TRIGGER name: SQLite keeps neither TEMP nor IF NOT EXISTS nor the schema. BEFORE may be left out.
+        // CREATE TRIGGER name: SQLite stores neither TEMP nor IF NOT EXISTS nor the schema. BEFORE may be
+        // omitted.
         let time = tokens.dropFirst(3).first
         let isBefore = time.map { !$0.isWord("AFTER") && !$0.isWord("INSTEAD") } ?? false
         let body = tokens.indices.filter { tokens[$0].isWord("BEGIN") || tokens[$0].isSymbol(";") }

@@ -1,19 +1,19 @@
 /// Writes the triggers that record an entity's changes.
 ///
-/// Two rules of SQLite shape them (https://www.sqlite.org/lang_conflict.html): rows that REPLACE
-/// removes fire no delete trigger, unless `recursive_triggers` is on; and a BEFORE INSERT trigger
-/// cannot know whether the statement will replace, ignore, fail or become an UPSERT. So a row in
-/// the way is noted in `historyd_conflict` before the insert or update, and becomes a recorded
-/// delete after it, if the row is gone by then. Where nothing is in the way, nothing is written.
+/// Two rules of SQLite shape them (https://www.sqlite.org/lang_conflict.html). Rows that REPLACE removes
+/// fire no delete trigger unless `recursive_triggers` is on. A BEFORE INSERT trigger cannot know whether
+/// the statement will replace, ignore, fail or become an UPSERT. So a conflicting row is noted in
+/// `historyd_conflict` before the insert or update, and recorded as deleted afterwards if it is gone.
+/// Without a conflict, nothing is written.
 ///
-/// Triggers of one kind run from the newest to the oldest. Ours that run after are kept newer than
-/// the application's (see `Plan`), so that a row is recorded before what they make of it.
+/// Triggers of one kind run from the newest to the oldest. Our AFTER triggers are kept newer than the
+/// application's (see `TrackingPlan`), so that a row is recorded before the effects of those.
 ///
-/// Tables for which that is not enough are recorded otherwise: see `KnownRows.swift`.
+/// Tables for which that is not enough are recorded differently: see `KnownRows.swift`.
 struct TriggerWriter {
     let table: TableSchema
     let entity: Entity
-    /// What is asked for with each column is found out once: a table may have thousands.
+    /// Computed once, because it is used for each column and a table may have thousands.
     let convertedColumns: [String]
     let placesOfConverted: [BinaryText: Int]
     let columnsThatKeepStorageClass: Set<BinaryText>
@@ -37,7 +37,7 @@ struct TriggerWriter {
             trigger(
                 "insert", "AFTER INSERT", when: nil,
                 !conflicts.isEmpty && !mustForgetNotes
-                    // One statement is cheaper than two, and this one runs for each row.
+                    // This runs for each row, and one statement is cheaper than two.
                     ? [record("\(replacedRows()) UNION ALL SELECT \(values(.insert, keyOfNew, "NULL"))")]
                     : recordConflicts() + [record(.insert, keyOfNew, "NULL")]),
             isWide
@@ -54,7 +54,7 @@ struct TriggerWriter {
             trigger(
                 "delete", "AFTER DELETE", when: nil,
                 forget(key("OLD"))
-                    // A row may go with one that it was to replace, before its update comes to its end.
+                    // A row may be deleted with one that it was to replace, before its update completes.
                     + (table.refersToItself
                         ? recordConflicts(tookPlaceOfKey: false, whileUpdating: key("OLD")) : [])
                     + [record(.delete, key("OLD"), tombstone("OLD"))] + recordReturned()),
@@ -72,8 +72,8 @@ struct TriggerWriter {
                     note(conflicts, sparing: "OLD") + announce(conflicts, sparing: "OLD")),
             ]
             if table.refersToItself {
-                // What a changed key or a delete does to the rows that refer to it comes before it is
-                // recorded, and must not find the row gone.
+                // What a changed key or a delete does to the rows that refer to it comes before its own
+                // recording, and must not find the row gone.
                 triggers += [
                     trigger(
                         "before_rekey", "BEFORE UPDATE" + of(keyNames), when: "NOT \(sameKey)",
@@ -104,14 +104,14 @@ struct TriggerWriter {
         )
     }
 
-    /// Spares the updates that set none of these: a trigger costs as much as its statement does.
+    /// Skips updates that set none of these columns: a trigger is as expensive as its statement.
     func of(_ names: [String]?) -> String {
         names.map { " OF " + $0.map(SQLText.name).joined(separator: ", ") } ?? ""
     }
 
-    // MARK: What a change says
+    // MARK: The content of a change
 
-    /// The transaction's origin (see `RecordingFormat`). The time stands still within a statement.
+    /// The transaction's origin (see `RecordingFormat`). The time is constant within a statement.
     var origin: String {
         "coalesce(sqlite_compileoption_get(\(RecordingFormat.originRequest)), \(now))"
     }
@@ -122,8 +122,8 @@ struct TriggerWriter {
         record("VALUES (\(values(operation, object, detail)))")
     }
 
-    /// What an update has made of a row. A foreign key's action on the update, and the triggers that it runs, come before
-    /// this: where they have deleted the row, or given it another key, that is recorded already.
+    /// Records the updated row. A foreign key's action on the update, and the triggers that it runs, come
+    /// first: if they have deleted the row or given it another key, that is already recorded.
     private func recordIfStillThere(
         _ operation: RecordingFormat.Operation, _ object: String, _ detail: String
     ) -> String {
@@ -154,7 +154,7 @@ struct TriggerWriter {
         RecordingFormat.kind(shape: entity.shape, operation)
     }
 
-    /// A row's identity, with OLD, NEW or a table's name before the columns.
+    /// A row's identity, with OLD, NEW or a table's name as the prefix of the columns.
     func key(_ row: String) -> String {
         switch entity.key {
         case .rowid: return rowid(row)
@@ -168,8 +168,8 @@ struct TriggerWriter {
         }
     }
 
-    /// NEW's identity once it is written. A value out of a REAL column of a table with virtual ones is a real
-    /// in NEW, and may be an integer in the row; so where there are such columns the row itself is asked.
+    /// NEW's identity once it is written. In a table with virtual columns, the value of a REAL column is
+    /// a real in NEW, and may be an integer in the row. With such columns the stored row is read instead.
     var keyOfNew: String {
         guard table.storeHasUnseenIntegers, !table.keyIsRowid, entity.key != .rowid else { return key("NEW") }
         let isNew =
@@ -184,7 +184,8 @@ struct TriggerWriter {
 
     func tombstone(_ row: String) -> String {
         if entity.preserved.isEmpty { return "NULL" }
-        // The entity tells it apart from a list. (Reading text as digits costs as much as the rest.)
+        // The entity says that it is not a list. (Converting text to digits takes as long as everything
+        // else.)
         if entity.hasPlainTombstone { return column(row, entity.preserved[0].name) }
         return ValueList.sql(entity.preserved.map { column(row, $0.name) })
     }

@@ -1,22 +1,23 @@
 /// A UNIQUE or PRIMARY KEY constraint, or a unique index.
 struct Uniqueness: Sendable {
     struct Term: Sendable {
-        /// A column's name, or the text of an expression.
+        /// A column's name, or an expression's text.
         let text: String
         let isExpression: Bool
         let collation: String
     }
     let terms: [Term]
-    /// The WHERE of a partial index.
+    /// The WHERE clause of a partial index.
     let condition: String?
-    /// The columns of which a change may make another row stand in the way.
+    /// The columns whose change may cause a conflict.
     let columns: [String]
-    /// What computes the index's values and only the application has: a function, a collation. Mostly nil.
+    /// A function or collation that computes the index's values and only the application has. Usually
+    /// nil.
     let missing: String?
-    /// Whether NEW tells, before it is written, which rows it will push out.
+    /// Whether NEW shows, before it is written, which rows it will replace.
     let isForeseeable: Bool
 
-    /// - Parameter automatic: The column whose value SQLite gives, if it does.
+    /// - Parameter automatic: The column whose value SQLite assigns, if any.
     init(
         _ index: StoreSchema.Index, columns: [TableSchema.Column], _ table: StoreSchema.Table,
         in schema: StoreSchema, automatic: String?
@@ -58,7 +59,7 @@ struct Uniqueness: Sendable {
                 declaredType: declared.declaredType, isStrict: table.isStrict)
         }
         let plain = index.terms.compactMap(\.column).allSatisfy { known[SQLText.folded($0)] != nil }
-        // The number that SQLite gives to a row is known to indexes of columns by what we ask ourselves.
+        // For indexes of columns, our own queries determine the number that SQLite assigns to a row.
         if let automatic { known[SQLText.folded(automatic)] = nil }
         let computed = (expressions.compactMap(\.self) + [filter].compactMap(\.self)).allSatisfy {
             ForeseeableExpression.isForeseeable($0, of: known)
@@ -66,7 +67,8 @@ struct Uniqueness: Sendable {
         isForeseeable = plain && computed
     }
 
-    /// What is in double quotes and no column is a string (https://www.sqlite.org/quirks.html).
+    /// Text in double quotes that is not a column's name is a string
+    /// (https://www.sqlite.org/quirks.html).
     private static func withStrings(_ tokens: [SQLToken], besides columns: Set<BinaryText>) -> [SQLToken] {
         tokens.enumerated().map { index, token in
             let isCalled = index + 1 < tokens.count && tokens[index + 1].isSymbol("(")
@@ -106,7 +108,7 @@ struct IndexDefinition: Equatable {
         return nil
     }
 
-    /// Without a trailing ASC or DESC; a COLLATE belongs to the expression.
+    /// Removes a trailing ASC or DESC. A COLLATE belongs to the expression.
     private static func withoutOrder(_ term: [SQLToken]) -> [SQLToken] {
         guard term.count > 1, let last = term.last, last.isWord("ASC") || last.isWord("DESC") else {
             return term
@@ -115,11 +117,11 @@ struct IndexDefinition: Equatable {
     }
 }
 
-/// Whether an index's expression or condition can be computed of a row that is not yet written.
+/// Whether an index's expression or condition can be computed for a row before it is written.
 ///
-/// A trigger that runs before an insert knows NEW, but what it computes of NEW is not always what the index
-/// holds: NEW has no affinity where it is compared in a subquery, and the expression may fail for a row
-/// that SQLite never computes it for, because a constraint or another trigger has the row ignored.
+/// A BEFORE INSERT trigger knows NEW, but what it computes is not always what the index holds. NEW has no
+/// affinity in a subquery's comparison. The expression may also fail for a row for which SQLite never
+/// computes it, because a constraint or another trigger makes SQLite ignore the row.
 struct ForeseeableExpression {
     private enum Class { case number, text, any }
 
@@ -129,7 +131,7 @@ struct ForeseeableExpression {
     private var hasTextOfNumbers = false
     private var hasFunctions = false
 
-    /// Functions that never fail, and whose result depends on nothing but their arguments.
+    /// Functions that never fail, and whose result depends only on their arguments.
     private static let functions: Set<String> = [
         "coalesce", "hex", "ifnull", "iif", "instr", "length", "lower", "ltrim", "quote", "rtrim", "substr",
         "trim", "typeof", "unicode", "upper",
@@ -143,7 +145,8 @@ struct ForeseeableExpression {
         "(", ")", ",", "||", "+", "-", "*", "/", "%", "&", "|", "~", "<<", ">>",
     ]
 
-    /// - Parameter columns: The affinities of the columns whose values are known before, by folded name.
+    /// - Parameter columns: The affinities of the columns whose values are known beforehand, by folded
+    ///   name.
     static func isForeseeable(_ tokens: [SQLToken], of columns: [BinaryText: ColumnAffinity]) -> Bool {
         var expression = ForeseeableExpression()
         var index = 0
@@ -164,7 +167,7 @@ struct ForeseeableExpression {
         }
     }
 
-    /// - Returns: How many tokens were read; nil for what may be anything.
+    /// - Returns: How many tokens were read; nil if it may be anything.
     private mutating func read(_ tokens: ArraySlice<SQLToken>, of columns: [BinaryText: ColumnAffinity]) -> Int?
     {
         guard let token = tokens.first else { return nil }
@@ -181,7 +184,7 @@ struct ForeseeableExpression {
                 return nil
             }
         case .word where next?.isSymbol("(") == true && Self.functions.contains(SQLText.folded(token.text)):
-            // Of a column that it is asked of, nothing but the storage class matters.
+            // Of such a column, only the storage class matters.
             let call = Array(tokens.prefix(4))
             if token.isWord("TYPEOF"), call.count == 4, call[3].isSymbol(")"),
                 columns[SQLText.folded(call[2].unquoted)] != nil,
@@ -204,12 +207,12 @@ struct ForeseeableExpression {
         return 1
     }
 
-    /// Behind IS.
+    /// After IS.
     private func comparesWithNull(_ tokens: ArraySlice<SQLToken>) -> Bool {
         (tokens.first?.isWord("NOT") == true ? tokens.dropFirst() : tokens).first?.isWord("NULL") == true
     }
 
-    /// Whether no column's affinity converts what it is compared with.
+    /// Whether no column's affinity converts the other operand.
     private var isIndependentOfAffinity: Bool {
         switch classes {
         case [], [.any]: true

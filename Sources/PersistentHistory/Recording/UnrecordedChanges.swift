@@ -2,15 +2,16 @@ internal import FoundationEssentials
 import GRDB
 import GRDBSQLite
 
-/// A row of the history that is no change: it names the entities whose changes may have gone unrecorded up to it.
+/// A row of the history that is not a change: it names the entities whose changes may have gone
+/// unrecorded up to it.
 ///
-/// It is written in the SQL transaction in which the triggers return, so that every consumer passes it in order,
-/// whichever state it has and whenever it runs: everything after it is recorded. Its `kind` is that of a row that
-/// is void, `object` tells it from one, and `detail` holds the names as a JSON array.
+/// It is written in the SQL transaction that restores the triggers. So every consumer passes it in order,
+/// whatever its state and whenever it runs, and everything after it is recorded. Its `kind` is that of a
+/// void row, `object` distinguishes it from one, and `detail` holds the names as a JSON array.
 package enum UnrecordedChanges {
     package static let object = "recreated"
 
-    /// More than any store has tables.
+    /// More than the names of any store need.
     private static let longest = 1 << 24
 
     static func note(_ entities: Set<BinaryText>, _ db: Database) throws {
@@ -24,7 +25,8 @@ package enum UnrecordedChanges {
             arguments: [RecordingFormat.kind(shape: 0, .void), object, names])
     }
 
-    /// What the current row of `id, origin, kind, object, detail` says; nil for any other row.
+    /// The entities named by the current row of `id, origin, kind, object, detail`; nil for any other
+    /// row.
     @inline(__always) package static func entities(_ row: OpaquePointer) throws -> [String]? {
         sqlite3_column_int64(row, 2) == RecordingFormat.kind(shape: 0, .void) ? try names(row) : nil
     }
@@ -40,14 +42,14 @@ package enum UnrecordedChanges {
     }
 }
 
-/// What makes sure that every change of a shape's rows is recorded: kept with the shape, so that it can be seen
-/// later whether something was missing.
+/// The objects that ensure that every change of a shape's rows is recorded. They are stored with the
+/// shape, so that it can be seen later whether one was missing.
 struct RecordingGuard: Codable, Sendable, Equatable {
     /// The roles of the shape's triggers, as in `historyd_<shape>_<role>`.
     let triggers: [String]
     /// The unique indexes through which REPLACE may remove rows.
     let uniqueness: [String]
-    /// Whether a table of known rows belongs to it.
+    /// Whether the shape has a table of known rows.
     let keepsKnownRows: Bool
 
     init(_ writer: TriggerWriter) {
@@ -63,11 +65,11 @@ struct RecordingGuard: Codable, Sendable, Equatable {
         }.sorted()
     }
 
-    /// Whether changes of a table may have gone unrecorded since its shape was made: a trigger is gone, the application
-    /// has one that may skip ours, or there is a unique index that the triggers know nothing of.
+    /// Whether changes of a table may have gone unrecorded since its shape was made: a trigger is gone,
+    /// the application has one that may skip ours, or the triggers do not know a unique index.
     ///
-    /// Triggers that the application made again with the table, word for word, in one transaction, were never
-    /// missing.
+    /// If the application created the triggers again with the table, literally and in one transaction,
+    /// they were never missing.
     func mayHaveMissedChanges(of shape: Entity, on table: TableSchema) -> Bool {
         let present = Set(
             table.triggers.filter { StoreSchema.shape(ofObject: $0.name) == shape.shape }
@@ -75,11 +77,11 @@ struct RecordingGuard: Codable, Sendable, Equatable {
         if !present.isSuperset(of: triggers) { return true }
         if table.mayBeSkipped { return true }
         if table.needsKnownRows, !keepsKnownRows { return true }
-        // A column has taken the name by which the triggers know the rowid.
+        // A column has taken the name that the triggers use for the rowid.
         let rowid = TableSchema.rowidName(hiddenBy: shape.columns.map(\.name))
         if let now = table.rowid, !table.keyIsRowid, now != rowid { return true }
         let now = Self.uniqueness(of: table)
-        // After a column was renamed, the texts say less than their number.
+        // After a column was renamed, the texts show less than their number.
         return shape.columns.map { BinaryText($0.name) } == table.columns.map { BinaryText($0.name) }
             ? !Set<BinaryText>(names: uniqueness).isSuperset(of: now.asBinary) : now.count > uniqueness.count
     }

@@ -25,7 +25,7 @@ extension Tracking {
                 try RecordingTables.check(db)
                 let catalog = try EntityCatalog(db)
                 var wanted = try WantedNames(db) ?? WantedNames(tracked: catalog.tracked.values)
-                // A name that is wanted may have no table at the moment.
+                // A wanted name may have no table at the moment.
                 let missing = entities.compactMap {
                     catalog.tracked(as: $0) == nil ? wanted[$0]?.name.text : nil
                 }
@@ -42,20 +42,20 @@ extension Tracking {
         }
     }
 
-    /// Untracks a whole store that no process serves: a daemon that is to track it would do so again at once, under another
-    /// id, and its consumers would start over.
+    /// Untracks a whole store that no process serves. A daemon that tracks the store would track it again
+    /// at once with another id, and its consumers would start over.
     ///
     /// - Throws: `HistoryError` with `.storeServedElsewhere`; what `untrack` throws.
     package static func untrackUnserved(_ path: String) async throws -> [String] {
-        // A lease without a state folder is like no other.
+        // A lease without a state folder conflicts with every other lease.
         try await WriterProbe.withLease(on: path, stateFolder: "", isUsedInProcess: true) { try untrack(path) }
     }
 
-    /// Removes all that has one of the history's names. Nothing of it is read: it may be damaged, or be there in
-    /// part.
+    /// Removes everything with one of the history's names. It reads none of it, because it may be damaged
+    /// or incomplete.
     ///
     /// - Returns: The tables that had triggers.
-    /// - Throws: `HistoryError` with `.notTracked` where there is nothing.
+    /// - Throws: `HistoryError` with `.notTracked` if there is nothing.
     static func removeAll(_ db: Database) throws -> [String] {
         let rows = try Row.fetchAll(
             db,
@@ -87,8 +87,8 @@ extension Tracking {
         }
     }
 
-    /// Changes are emptied: a number that is missing would be a gap, which is lost history to every reader, and the newest
-    /// number must not be given again. A cleanup deletes what is empty.
+    /// Empties changes instead of deleting them: a missing number would be a gap, which readers take for
+    /// lost history, and the newest number must not be used again. A cleanup deletes empty changes.
     private static func purge(_ names: Set<BinaryText>, _ catalog: EntityCatalog, _ db: Database) throws {
         for entity in catalog.shapes.values where names.contains(entity.name) {
             try db.execute(

@@ -1,10 +1,10 @@
 import GRDB
 
-/// Several values in one text, as triggers write them and readers read them back exactly:
+/// Several values in one text, which triggers write and readers read back exactly:
 /// `1,T'C3A9',X'00FF',2.5,NULL`.
 ///
-/// Text goes as the hexadecimal digits of its bytes, because SQLite's quote() ends at a NUL
-/// character; these bytes are in the store's own encoding.
+/// Text is written as the hexadecimal digits of its bytes, in the store's encoding, because SQLite's
+/// quote() ends at a NUL character.
 package enum ValueList {
     /// The SQL expression that writes a list.
     static func sql(_ values: [String]) -> String {
@@ -17,7 +17,7 @@ package enum ValueList {
             }, "||")
     }
 
-    /// Reads a list; nil if the text is none.
+    /// Reads a list; nil if the text is not one.
     package static func values(_ text: String, encoding: StoreEncoding) -> [HistoryValue]? {
         var values: [HistoryValue] = []
         for item in text.utf8.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false) {
@@ -54,7 +54,7 @@ package enum StoreEncoding: String, Sendable {
         self = try String.fetchOne(db, sql: "PRAGMA encoding").flatMap(Self.init) ?? .utf8
     }
 
-    /// Text of these bytes, in this encoding.
+    /// The text of these bytes in this encoding.
     func value(_ bytes: [UInt8]) -> HistoryValue {
         self == .utf8 ? HistoryValue(textOf: bytes) : .text(decode(bytes))
     }

@@ -1,16 +1,17 @@
 internal import FoundationEssentials
 import GRDB
 
-/// The names that `track` was asked for. They stay wanted until `untrack`, whatever becomes of their tables.
+/// The names that `track` was asked for. They stay wanted until `untrack`, whatever happens to their
+/// tables.
 ///
-/// A tool that rebuilds a table lets it be missing for a moment, or lets another one have its name. What is seen then is
-/// not what the tool ends with: so the names are kept beside the triggers, which go with a table.
+/// A tool that rebuilds a table may remove it for a moment, or give its name to another one. So the names
+/// are stored separately from the triggers, which belong to a table.
 struct WantedNames: Equatable, Sendable {
     struct Entry: Codable, Equatable, Sendable {
         var name: BinaryText
-        /// The columns to preserve, also those that the table does not have at the moment.
+        /// The columns to preserve, including those that the table does not have at the moment.
         var preserved: [BinaryText]
-        /// The name that the table has now, with its triggers on it.
+        /// The present name of the table that has the triggers.
         var renamedTo: BinaryText?
     }
 
@@ -21,12 +22,12 @@ struct WantedNames: Equatable, Sendable {
 
     init() {}
 
-    /// The names of a store that does not keep them yet: all that are tracked.
+    /// The names for a store that does not keep them yet: those of all tracked entities.
     init(tracked: some Sequence<Entity>) {
         for entity in tracked { want(entity.name, preserving: entity.preserved.map { BinaryText($0.name) }) }
     }
 
-    /// What a store keeps; nil if it does not.
+    /// The names that a store keeps; nil if it keeps none.
     ///
     /// - Throws: `DatabaseError`, or `UnexpectedValue`.
     init?(_ db: Database) throws {
@@ -60,7 +61,7 @@ struct WantedNames: Equatable, Sendable {
         self[name] = Entry(name: BinaryText(name), preserved: columns)
     }
 
-    /// Notes where a table has gone that is wanted by this name, or by the one that it had before.
+    /// Notes the new name of a table that is wanted by this name, or by an earlier one.
     mutating func follow(_ name: String, to newName: String) {
         for entry in all {
             let last = (entry.renamedTo ?? entry.name).text
@@ -68,7 +69,7 @@ struct WantedNames: Equatable, Sendable {
         }
     }
 
-    /// Forgets a name, and what a table of this name was called before.
+    /// Forgets a name, and the earlier name of the table that has it.
     mutating func forget(_ name: String) {
         self[name] = nil
         for entry in all where entry.renamedTo.map({ SQLText.areSame($0.text, name) }) ?? false {

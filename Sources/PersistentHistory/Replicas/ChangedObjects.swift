@@ -1,12 +1,12 @@
-/// The objects that were changed, each once, by entity: what a merge has to read, whatever was done to them.
+/// The changed objects, each once, by entity: what a merge has to read, whatever was done to them.
 ///
-/// Most keys are integers, and usually whole runs of them are changed one after the other: a run is what
-/// SQLite reads, puts and takes away at once.
+/// Most keys are integers, and usually whole runs of them change together. SQLite reads, writes and
+/// deletes a run at once.
 struct ChangedObjects: Equatable {
     struct Keys: Equatable {
-        /// Of objects known by one integer: in ascending order, with something between each two.
+        /// Objects identified by one integer: in ascending order, with a gap between each two.
         fileprivate(set) var runs: [ClosedRange<Int64>] = []
-        /// Of all others; see `ObjectID.keyText`.
+        /// All other objects; see `ObjectID.keyText`.
         fileprivate(set) var texts: Set<BinaryText> = []
     }
 
@@ -14,15 +14,15 @@ struct ChangedObjects: Equatable {
 
     var isEmpty: Bool { entities.isEmpty }
 
-    /// None.
+    /// No objects.
     init() {}
 
     /// - Parameters:
-    ///   - number: Only what was changed after it.
+    ///   - number: Only what was changed after this position counts.
     ///   - wanted: The entities that count; nil for all.
     init(_ transactions: [HistoryTransaction], after number: Int64, of wanted: Set<BinaryText>?) {
         var integers: [BinaryText: [Int64]] = [:]
-        // Consecutive changes are usually of one entity.
+        // Consecutive changes usually belong to one entity.
         var entity: Entity?
         var isWanted = false
         var run: [Int64] = []
@@ -61,7 +61,7 @@ struct ChangedObjects: Equatable {
         return runs
     }
 
-    /// Whether no object is in both.
+    /// Whether the two have no object in common.
     func isDisjoint(with other: ChangedObjects) -> Bool {
         entities.allSatisfy { name, keys in other.entities[name].map(keys.isDisjoint) ?? true }
     }

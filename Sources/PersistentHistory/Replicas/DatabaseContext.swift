@@ -1,12 +1,13 @@
 public import GRDB
 
-/// A context in a database of the program's own, such as an index or another schema of the same data.
+/// A context in the program's own database, such as an index or another schema of the same data.
 ///
-/// What is made of the changes and the checkpoint are saved in one transaction: each change counts exactly once. The
-/// checkpoint lies in the table `historyd_checkpoint`.
+/// The results of the changes and the checkpoint are saved in one transaction: each change counts exactly
+/// once. The checkpoint is in the table `historyd_checkpoint`.
 ///
 /// ```swift
-/// let index = DatabaseContext(name: "search", database: pool, store: "contacts.sqlite") { index, transactions, store in
+/// let index = DatabaseContext(name: "search", database: pool, store: "contacts.sqlite") {
+///     index, transactions, store in
 ///     for change in transactions.flatMap(\.changes) where change.entity.name == "person" {
 ///         try reindex(change.objectID, from: store, in: index)
 ///     }
@@ -16,13 +17,14 @@ public import GRDB
 /// }
 /// ```
 public actor DatabaseContext: HistoryContext {
-    /// Takes in changes: is given the program's database, the transactions, and the store to read rows from.
+    /// Merges changes: receives the program's database, the transactions, and the store to read rows
+    /// from.
     public typealias Merge =
         @Sendable (_ database: Database, _ transactions: [HistoryTransaction], _ store: Database) throws -> Void
-    /// Makes everything again: is given the program's database, and the store as it is.
+    /// Rebuilds everything: receives the program's database, and the present store.
     public typealias Refill = @Sendable (_ database: Database, _ store: Database) throws -> Void
 
-    /// Unique among the contexts of a tracker, and of the database.
+    /// Unique among the contexts of a tracker, and in the database.
     public nonisolated let name: String
     private let database: any DatabaseWriter
     private let snapshots: StoreSnapshots
@@ -32,11 +34,11 @@ public actor DatabaseContext: HistoryContext {
     /// A context in a database.
     ///
     /// - Parameters:
-    ///   - name: Unique among the contexts of a tracker, and of the database.
-    ///   - database: A queue or a pool of the program's own. Nothing else writes to it while a merge runs.
+    ///   - name: Unique among the contexts of a tracker, and in the database.
+    ///   - database: The program's own queue or pool. Nothing else writes to it while a merge runs.
     ///   - store: The store's file.
-    ///   - merge: Takes in changes. It throws to have them brought again.
-    ///   - refill: Makes everything again.
+    ///   - merge: Merges changes. If it throws, they are delivered again.
+    ///   - refill: Rebuilds everything.
     public init(
         name: String, database: any DatabaseWriter, store: String, merge: @escaping Merge,
         refill: @escaping Refill
@@ -48,7 +50,7 @@ public actor DatabaseContext: HistoryContext {
         snapshots = StoreSnapshots(store)
     }
 
-    /// The last transaction that the database has.
+    /// The last transaction that the database contains.
     public func checkpoint() throws -> HistoryToken? {
         try write { db in
             try db.execute(
@@ -61,7 +63,7 @@ public actor DatabaseContext: HistoryContext {
         }
     }
 
-    /// Takes in changes, in one transaction with the checkpoint.
+    /// Merges changes, in one transaction with the checkpoint.
     public func merge(_ transactions: [HistoryTransaction], through token: HistoryToken) throws {
         try snapshots.read { store in
             try write { db in
@@ -71,7 +73,7 @@ public actor DatabaseContext: HistoryContext {
         }
     }
 
-    /// Makes everything again, in one transaction with the checkpoint.
+    /// Rebuilds everything, in one transaction with the checkpoint.
     public func refill(from store: StoreSnapshot) throws {
         try store.read { store, token in
             try write { db in
@@ -87,6 +89,6 @@ public actor DatabaseContext: HistoryContext {
             arguments: [name, token.description])
     }
 
-    /// Not GRDB's asynchronous write: the store's transaction is open meanwhile, on this thread.
+    /// Not GRDB's asynchronous write, because the store's transaction is open on this thread meanwhile.
     private nonisolated func write<T>(_ body: (Database) throws -> T) throws -> T { try database.write(body) }
 }

@@ -1,57 +1,58 @@
 import GRDB
 
-/// One context of a consumer as its `ContextKeeper` keeps it: a replica, one that a plugin keeps, or one of the program's own.
+/// A consumer's context for its `ContextKeeper`: a replica, a plugin's context, or one of the program's
+/// own.
 ///
-/// It belongs to the keeper, and runs on its thread. What it throws is the context's failure, unless it copies rows:
-/// then it tells apart what is wrong with the store.
+/// It belongs to the keeper, and runs on its thread. What it throws is the context's failure. A context
+/// that copies rows distinguishes the store's errors itself.
 protocol MergeContext: AnyObject {
     /// Unique among the consumer's contexts.
     var name: String { get }
-    /// By what the state knows it, and when it was filled; nil where the state knows nothing of it.
+    /// Its key in the state, which stores when it was filled; nil if the state does not record it.
     var stateKey: String? { get }
-    /// Whether it copies the store's rows by itself. Then tables that were made again are copied as they are, and only a
+    /// Whether it copies the store's rows itself. It then copies recreated tables as they are, and only a
     /// write shows that it can be written.
     var copiesRows: Bool { get }
-    /// Whether it takes in a large transaction without its changes, and reads these by itself.
+    /// Whether it accepts a large transaction without its changes, and reads these itself.
     var takesParts: Bool { get }
-    /// Whether what was opened is still there.
+    /// Whether what was opened still exists.
     var isOpen: Bool { get }
 
     /// Opens it.
     ///
-    /// - Parameter isKnown: Whether the state knows that it has been here before.
-    /// - Returns: How far it has taken in changes; nil where it is to be filled.
+    /// - Parameter isKnown: Whether the state says that it existed before.
+    /// - Returns: The last merged transaction; nil if it must be filled.
     func open(isKnown: Bool) async throws -> HistoryToken?
-    /// Makes everything again from the store as it is.
+    /// Rebuilds everything from the present store.
     ///
-    /// - Parameter expiry: Why; nil where it is new, or filled by an operator's order.
-    /// - Returns: How far it is then.
+    /// - Parameter expiry: The reason; nil if it is new, or filled at an operator's request.
+    /// - Returns: Its position afterwards.
     func refill(_ expiry: Expiry?) async throws -> HistoryToken?
-    /// Proof of the position to which it was opened; see `HistoryBatch.fingerprint`. Nil where it keeps none: then the
-    /// state knows how far it was given changes (`GivenStore`).
+    /// Proof of the position at which it was opened; see `HistoryBatch.fingerprint`. Nil if it keeps
+    /// none: the state then records how far it was given changes (`GivenStore`).
     var fingerprint: String? { get }
-    /// Takes in changes.
+    /// Merges changes.
     ///
-    /// - Parameter fingerprint: Of the token's transaction, where it is known.
+    /// - Parameter fingerprint: The fingerprint of the token's transaction, if known.
     /// - Returns: How many of the transactions were new to it.
     func merge(
         _ transactions: [HistoryTransaction], through token: HistoryToken, _ fingerprint: String?
     ) async throws -> Int
-    /// Ends its connections; it may be opened again.
+    /// Closes its connections. It may be opened again.
     func close()
 
-    /// Reads the rows of a batch from a snapshot of the store, before the hooks have their say.
+    /// Reads the rows of a batch from a snapshot of the store, before the hooks decide.
     ///
-    /// - Parameter wanted: What it is to take in if they agree.
+    /// - Parameter wanted: What it will merge if they agree.
     func stage(_ wanted: [HistoryTransaction], of batch: HistoryBatch, from store: Database) throws
-    /// Up to where it shows the history; nil where it shows all that it has taken in.
+    /// The position up to which it shows the history; nil if it shows everything that it has merged.
     var shownPosition: Int64? { get }
-    /// Whether it has taken in more than it shows, or the store's schema may have changed.
+    /// Whether it has merged more than it shows, or the store's schema may have changed.
     var isUnsettled: Bool { get }
     func schemaChanged()
-    /// Shows all that it has taken in, and follows the store's schema.
+    /// Shows everything that it has merged, and follows the store's schema.
     ///
-    /// - Returns: Whether it does now; it does not where the store has gone on.
+    /// - Returns: Whether it succeeded. It does not if the store has newer history.
     func settle() throws -> Bool
 }
 
@@ -69,7 +70,7 @@ extension MergeContext {
     func settle() -> Bool { true }
 }
 
-/// A context of the program in which a tracker runs.
+/// A context of the program that runs the tracker.
 final class ProgramContext: MergeContext {
     private let context: any HistoryContext
     private let store: StoreSnapshot

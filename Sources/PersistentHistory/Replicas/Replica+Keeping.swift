@@ -1,8 +1,8 @@
 import GRDB
 
-/// A replica as a consumer's context: what it shows is of one moment of the store.
+/// A replica as a consumer's context: it always shows the store's state at one moment.
 extension Replica: MergeContext {
-    /// More than this in the write-ahead log is worth a word.
+    /// A write-ahead log larger than this is reported.
     private static let muchLog: Int64 = 256 << 20
 
     var name: String { context.name }
@@ -27,8 +27,8 @@ extension Replica: MergeContext {
     }
 
     func stage(_ wanted: [HistoryTransaction], of batch: HistoryBatch, from store: Database) throws {
-        // Much is cheaper to settle, when no hook has a say in it any more; but where writers are busy there may never be
-        // a moment for that.
+        // A large batch is cheaper to settle later, when hooks can no longer affect it. But with busy
+        // writers, there may never be a moment for that.
         let isMuch = wanted.lazy.map(\.changes.count).reduce(0, +) > HistoryReader.batchSize
         guard isLevel && !isMuch || isOvertaken else { return }
         try stage(wanted, of: batch.transactions, through: batch.end, from: store)

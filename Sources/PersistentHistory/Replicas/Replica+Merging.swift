@@ -1,8 +1,8 @@
 import GRDB
 
-/// Brings rows from the store, each time in one transaction with the position in the history that they show.
+/// Copies rows from the store, each time in one transaction with the position that they show.
 extension Replica {
-    /// Reads what tables the store has, if its schema has changed.
+    /// Reads which tables the store has, if its schema has changed.
     private func follow(_ store: Database, _ file: ReplicaFile) throws {
         let version = try store.currentSchemaVersion()
         guard version != schemaVersion else { return }
@@ -22,7 +22,7 @@ extension Replica {
         (staged, used) = (nil, [])
     }
 
-    /// Makes everything as it is in a snapshot of the store.
+    /// Rebuilds everything from a snapshot of the store.
     func fill(from store: Database) throws -> [ReplicaContext.LeftOut] {
         try withFile { file in
             try follow(store, file)
@@ -49,21 +49,21 @@ extension Replica {
     /// What was read of the store.
     struct Staged {
         let end: Int64
-        /// Whether tables or indexes have to be made or taken away.
+        /// Whether tables or indexes have to be created or dropped.
         let changesShape: Bool
-        /// Entities all rows of which were read.
+        /// Entities of which all rows were read.
         let whole: Set<BinaryText>
-        /// The objects that were to be read, beside the pending ones.
+        /// The objects to read, besides the pending ones.
         let changed: ChangedObjects
-        /// Everything that was fetched with them.
+        /// All transactions that were fetched with them.
         let batch: [HistoryTransaction]
     }
 
-    /// Reads the rows of changed objects from a snapshot of the store that has nothing newer.
+    /// Reads the rows of changed objects from a snapshot of the store that contains nothing newer.
     ///
     /// - Parameters:
-    ///   - transactions: Those that may be merged.
-    ///   - batch: All that were fetched with them.
+    ///   - transactions: The transactions that may be merged.
+    ///   - batch: All transactions that were fetched with them.
     ///   - end: The newest change in the snapshot.
     func stage(
         _ transactions: [HistoryTransaction], of batch: [HistoryTransaction], through end: Int64,
@@ -101,7 +101,7 @@ extension Replica {
 
     // MARK: Merging
 
-    /// What came of a merge.
+    /// The result of a merge.
     struct Merged: Equatable {
         /// The transactions that were not merged before.
         var transactions = 0
@@ -110,12 +110,12 @@ extension Replica {
         var leftOut: [ReplicaContext.LeftOut] = []
     }
 
-    /// Takes in the changes of transactions, in one transaction with the replica's position.
+    /// Merges the changes of transactions, in one transaction with the replica's position.
     ///
     /// - Parameters:
-    ///   - end: The position that the replica has afterwards.
-    ///   - fingerprint: Of that position; nil if it is not known.
-    ///   - history: From which large transactions are read, one part after the other; nil if there are none.
+    ///   - end: The replica's position afterwards.
+    ///   - fingerprint: The fingerprint of that position; nil if unknown.
+    ///   - history: Used to read large transactions, part by part; nil if there are none.
     @discardableResult
     func merge(
         _ transactions: [HistoryTransaction], through end: Int64, _ fingerprint: String? = nil,
@@ -166,17 +166,17 @@ extension Replica {
         _ changed: ChangedObjects, _ staged: Staged, through end: Int64, hasPending: Bool
     ) -> Bool {
         if staged.end == end { return true }
-        // The batch is cut short. What was not changed again behind the cut is as it was there.
+        // The batch was cut. A row that was not changed again after the cut is as it was there.
         guard staged.end > end, !staged.changesShape, staged.whole.isEmpty, !hasPending else { return false }
         return ChangedObjects(staged.batch, after: end, of: wanted).isDisjoint(with: changed)
     }
 
-    /// Puts what was read into the replica.
+    /// Copies what was read into the replica.
     private func show(
         _ changed: ChangedObjects, _ staged: Staged, hasPending: Bool, _ replica: Database
     ) throws -> [ReplicaContext.LeftOut] {
         if staged.changesShape { try storeShape.makeTables(replica, insteadOf: shape) }
-        // Hooks have taken some away.
+        // Hooks have rejected some.
         if changed != staged.changed {
             _ = try WantedObjects.gather(changed, hasPending: hasPending, replica)
         }
@@ -192,8 +192,8 @@ extension Replica {
         return staged.changesShape ? try storeShape.makeIndexes(replica, insteadOf: shape) : []
     }
 
-    /// Shows all that it has taken in, and follows the store's schema: where nothing newer than what has been taken
-    /// in is in the snapshot, no hook has a say any more.
+    /// Shows everything that was merged, and follows the store's schema. It does so if the snapshot
+    /// contains nothing newer than what was merged: hooks can then no longer affect it.
     func level(from store: Database) throws -> Merged {
         try withFile { file in
             try follow(store, file)

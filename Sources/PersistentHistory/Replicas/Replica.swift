@@ -1,23 +1,23 @@
 import GRDB
 
-/// A replica while it is kept.
+/// A replica that is in use.
 ///
-/// The rows and the position in the history that they show are written in one transaction: a kill at
-/// any instant neither loses nor repeats a merge.
+/// The rows and the position that they show are written in one transaction: a kill at any moment neither
+/// loses nor repeats a merge.
 ///
-/// A merge has two steps, with the hooks between them. When a batch was fetched, the rows of its
-/// objects are read (`stage`), in a snapshot of the store that shows nothing newer than the batch; so
-/// the rows are of the batch's end, however long the hooks take. Then they are put into the replica
-/// (`merge`). Where nothing was read, or the snapshot showed more, because the consumer has yet to
-/// catch up, its rows may be of half a later transaction: the objects are only noted, and the replica
-/// keeps showing the last state at which it had caught up, until it catches up again (`level`).
+/// A merge has two steps, with the hooks between them. After a batch is fetched, the rows of its objects
+/// are read (`stage`) in a snapshot of the store that contains nothing newer than the batch. So the rows
+/// are from the batch's end, however long the hooks take. Then they are copied into the replica
+/// (`merge`). If nothing was read, or the snapshot contained more because the consumer has yet to catch
+/// up, the store's rows may belong to half of a later transaction. The objects are then only noted. The
+/// replica keeps showing the last state at which it had caught up, until it catches up again (`level`).
 ///
-/// What is known of the file changes when a write to it has succeeded.
+/// What is known of the file changes only after a write to it has succeeded.
 final class Replica {
     let context: ReplicaContext
     let storePath: String
     let snapshots: StoreSnapshots
-    /// From which large transactions are read.
+    /// Used to read large transactions.
     let history: HistoryReader?
     /// Its consumer's author.
     let consumer: String
@@ -31,21 +31,22 @@ final class Replica {
     var position = ReplicaFile.Position(store: StoreID.none, number: 0, taken: 0)
     /// What the replica contains.
     var shape = ReplicaShape()
-    /// What the store has, as of `schemaVersion`.
+    /// The store's tables and indexes, as of `schemaVersion`.
     var storeShape = ReplicaShape()
     var schemaVersion: Int64 = -1
     var tables: [BinaryText: ReplicaTable] = [:]
     var tablesMade = 0
     var staged: Staged?
-    /// The entities of which something was read.
+    /// The entities of which anything was read.
     var used: Set<BinaryText> = []
     var isUnsettled = true
-    /// Whether it could not be settled, because the store had gone on, in this run or the one before.
+    /// Whether it could not be settled because the store had newer history, in this run or the previous
+    /// one.
     var isOvertaken = false
-    /// Whether its write-ahead log is long, which has been reported.
+    /// Whether it was reported that its write-ahead log is long.
     var hasReportedLog = false
 
-    /// - Parameter snapshots: A connection to the store, which the replicas of a consumer share.
+    /// - Parameter snapshots: A connection to the store, which a consumer's replicas share.
     init(
         _ context: ReplicaContext, of consumer: String, in source: any HistorySource, snapshots: StoreSnapshots,
         reporter: any PipelineReporter
@@ -55,28 +56,29 @@ final class Replica {
         history = source.recorder
     }
 
-    /// One without a consumer.
+    /// A replica without a consumer.
     init(_ context: ReplicaContext, storePath: String) {
         (self.context, self.storePath) = (context, storePath)
         (consumer, history, reporter) = ("", nil, SilentReporter())
         snapshots = StoreSnapshots(storePath)
     }
 
-    /// Whether it shows all that it has taken in.
+    /// Whether it shows everything that it has merged.
     var isLevel: Bool { file == nil || position.number == position.taken }
 
-    /// How far it has taken in changes; nil for one that was never filled.
+    /// The last merged transaction; nil if it was never filled.
     var token: HistoryToken? {
         position.store == .none ? nil : HistoryToken(store: position.store, number: position.taken)
     }
 
-    /// The bytes of the replica's write-ahead log, which grows while a reader stays in one transaction.
+    /// The size of the replica's write-ahead log in bytes. It grows while a reader stays in one
+    /// transaction.
     var logSize: Int64 { file?.logSize ?? 0 }
 
     // MARK: Opening
 
-    /// Opens the replica, and fills it from one snapshot of the store where it is new, was deleted,
-    /// is another store's, ahead of its store, or its position in the history has expired.
+    /// Opens the replica. It is filled from one snapshot of the store if it is new, was deleted, belongs
+    /// to another store, is ahead of its store, or its position has expired.
     ///
     /// - Returns: Whether it was filled now.
     @discardableResult
@@ -88,7 +90,7 @@ final class Replica {
         return true
     }
 
-    /// Whether the transactions that it has taken in are those of the store, and what follows them is there.
+    /// Whether the merged transactions are those of the store, and the following history exists.
     private func isRight(_ token: HistoryToken, in store: Database) throws -> Bool {
         let header = try HistoryHeader(store, fingerprintAt: token.number)
         return header.bounds.loss(at: token) == nil && !header.isReplaced(fingerprint)
@@ -96,9 +98,9 @@ final class Replica {
 
     var isOpen: Bool { !isDamaged && file?.isThere ?? false }
 
-    /// - Parameter isKnown: Whether a replica of this consumer is known to have been here: only then a damaged file is
-    ///   moved away, to be created again.
-    /// - Returns: Where a damaged file was moved.
+    /// - Parameter isKnown: Whether a replica of this consumer is known to have existed here. Only then
+    ///   is a damaged file moved aside, to be created again.
+    /// - Returns: The new path of a damaged file.
     func openFile(isKnown: Bool) throws -> String? {
         close()
         var movedAside: String?
@@ -125,7 +127,7 @@ final class Replica {
         (tables, staged, used) = ([:], nil, [])
     }
 
-    /// Makes everything as it is in one snapshot of the store.
+    /// Rebuilds everything from one snapshot of the store.
     func fill() throws -> [ReplicaContext.LeftOut] {
         do {
             return try snapshots.read { try fill(from: $0) }
@@ -135,14 +137,14 @@ final class Replica {
         }
     }
 
-    /// Ends the connections; the next preparation opens them again.
+    /// Closes the connections. The next preparation opens them again.
     func close() {
         // Nothing is written here: a failure to close loses nothing, and the next opening reports it.
         try? file?.close()
         file = nil
     }
 
-    /// Runs a body with the replica's file, which has to be open.
+    /// Runs a body with the replica's file, which must be open.
     func withFile<T>(_ body: (ReplicaFile) throws -> T) throws -> T {
         guard let file, isOpen else {
             throw HistoryError(

@@ -2,12 +2,12 @@ package import GRDB
 import GRDBSQLite
 internal import Glibc
 
-/// A replica's file: its connection, and what it contains besides the rows.
+/// A replica's file: its connection, and its content besides the rows.
 ///
-/// - `historyd_replica`: the position in the history that the rows show (`number`), and how far changes
-///   have been taken in (`taken`), which is further while the consumer catches up, with the fingerprint of that.
+/// - `historyd_replica`: the position that the rows show (`number`), and the position up to which changes
+///   have been merged (`taken`), which is further while the consumer catches up, with its fingerprint.
 /// - `historyd_pending_run`, `historyd_pending_object`: the objects of the changes between the two.
-/// - `historyd_object`: the tables and indexes that were made, with the store's words for them.
+/// - `historyd_object`: the created tables and indexes, with the store's SQL for them.
 package struct ReplicaFile {
     let path: String
     let queue: DatabaseQueue
@@ -18,15 +18,15 @@ package struct ReplicaFile {
         let store: StoreID
         var number: Int64
         var taken: Int64
-        /// Proof that the transaction at `taken` is still the same; see `HistoryBatch.fingerprint`. Its consumer's
-        /// checkpoint proves less: after a kill it may be older. Nil if it is not known.
+        /// Proof that the transaction at `taken` is still the same; see `HistoryBatch.fingerprint`. Its
+        /// consumer's checkpoint is not enough: after a kill it may be older. Nil if unknown.
         var fingerprint: String?
     }
 
-    /// Opens a replica, and makes it where there is none.
+    /// Opens a replica, or creates it if it does not exist.
     ///
-    /// - Parameter encoding: The store's, for a replica that is made: the bytes of a blob are another text in
-    ///   another encoding, so that an index or a generated column would have other values.
+    /// - Parameter encoding: The store's encoding, for a new replica. In another encoding, the bytes of a
+    ///   blob are another text, so an index or a generated column would have other values.
     /// - Throws: `HistoryError` with `.replicaUnwritable` or `.replicaDamaged`.
     init(_ path: String, _ access: ReplicaAccess?, encoding: StoreEncoding) throws {
         self.path = path
@@ -38,7 +38,8 @@ package struct ReplicaFile {
         }
         if let access { try access.apply(to: path) } else { ReplicaAccess.makePrivate(path) }
         let sideFiles = access == nil ? nil : SideFiles(of: path)
-        // It is not held: no other process may remove what is beside it, and to become a WAL store it must be free.
+        // The hold is not kept: no other process may remove the side files, and the switch to WAL mode
+        // needs the file unlocked.
         _ = try sideFiles?.prepare(for: .read, timeout: .seconds(1))
         queue = try Self.translating(path, access) {
             var configuration = CopyConnection.configuration(timeout: .seconds(1))
@@ -50,7 +51,7 @@ package struct ReplicaFile {
             let queue = try DatabaseQueue(
                 path: PlainFile.uri(path, mayMake: true), configuration: configuration)
             try queue.writeWithoutTransaction { db in
-                // A file that has one keeps it.
+                // An existing file keeps its encoding.
                 try db.execute(sql: "PRAGMA encoding = '\(encoding.rawValue)'")
                 try CopyConnection.refuseOthers(
                     db, than: "historyd_replica",
@@ -76,9 +77,9 @@ package struct ReplicaFile {
         self.sideFiles = SideFileIDs(beside: path)
     }
 
-    /// For users that may only read. They cannot make a `-wal` and a `-shm`, so these stay when the last
-    /// connection is closed. Nor can they set a read mark, without which there is no reading (`walTryBeginRead` in
-    /// wal.c): after a recovery the first reader that may write sets one.
+    /// Keeps the replica usable for users that may only read. They cannot create a `-wal` and a `-shm`,
+    /// so these stay when the last connection is closed. Nor can they set a read mark, which reading
+    /// requires (`walTryBeginRead` in wal.c). After a recovery the first reader that may write sets one.
     private static func keepReadable(_ db: Database) throws {
         var isOn: CInt = 1
         sqlite3_file_control(db.sqliteConnection, "main", SQLITE_FCNTL_PERSIST_WAL, &isOn)
@@ -88,14 +89,15 @@ package struct ReplicaFile {
         _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM historyd_replica")
     }
 
-    /// A replica of an earlier version has none.
+    /// A replica of an earlier version has no fingerprint.
     private static func addFingerprint(_ db: Database) throws {
         let columns = try String.fetchAll(db, sql: "SELECT name FROM pragma_table_info('historyd_replica')")
         guard columns == ["store", "number", "taken"] else { return }
         try db.execute(sql: "ALTER TABLE historyd_replica ADD COLUMN fingerprint TEXT")
     }
 
-    /// What a replica contains besides the rows. Any user that can write to its folder may have replaced it.
+    /// Checks the replica's content besides the rows. Any user that can write to its folder may have
+    /// replaced it.
     private static func checkTables(_ db: Database) throws {
         let tables = [
             "historyd_replica": ["store", "number", "taken", "fingerprint"],
@@ -115,19 +117,19 @@ package struct ReplicaFile {
         }
     }
 
-    /// Whether the path still leads to this file, and others find the same `-wal`: a file that was deleted could be
-    /// written for ever.
+    /// Whether the path still leads to this file, and others find the same `-wal`. Otherwise a deleted
+    /// file could be written forever.
     var isThere: Bool { file != nil && FileID(of: path) == file && !sideFiles.isOutdated(beside: path) }
 
-    /// The bytes of the write-ahead log, which cannot be shortened while a reader is in it.
+    /// The size of the write-ahead log in bytes. It cannot shrink while a reader uses it.
     var logSize: Int64 {
         var status = stat()
         return stat(path + "-wal", &status) == 0 ? Int64(status.st_size) : 0
     }
 
-    /// Puts a damaged file out of the way.
+    /// Moves a damaged file aside.
     ///
-    /// - Returns: Where it is now.
+    /// - Returns: The new path.
     /// - Throws: `HistoryError` with `.replicaDamaged`.
     package static func moveAside(_ path: String) throws -> String {
         let newPath = path + ".damaged"
@@ -157,7 +159,7 @@ package struct ReplicaFile {
 
     func close() throws { try queue.end() }
 
-    /// - Parameter access: What was asked for, if it is being opened.
+    /// - Parameter access: The requested access, while the file is being opened.
     static func translating<T>(
         _ path: String, _ access: ReplicaAccess? = nil, _ body: () throws -> T
     ) throws -> T {
@@ -225,7 +227,7 @@ package struct ReplicaFile {
     }
 }
 
-/// How a file that holds a copy of a store's rows, a replica or a mirror, is written.
+/// How to write a file that holds a copy of a store's rows, a replica or a mirror.
 package enum CopyConnection {
     package static func configuration(timeout: Duration) -> Configuration {
         var configuration = Configuration.ofStore
@@ -233,9 +235,9 @@ package enum CopyConnection {
         return configuration
     }
 
-    /// A mistyped path must not delete another program's table.
+    /// Prevents a mistyped path from deleting another program's table.
     ///
-    /// - Parameter table: What a copy of this kind has.
+    /// - Parameter table: A table that every copy of this kind has.
     package static func refuseOthers(_ db: Database, than table: String, _ message: String, hint: String) throws
     {
         let names = Set(try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'"))

@@ -1,6 +1,6 @@
 /// The default merge of one replica, as a separate part.
 ///
-/// A merge hook may merge with it in its own way, beside the daemon's or the tracker's own merging.
+/// A merge hook may use it for its own merging, in addition to the daemon's or the tracker's.
 public actor ReplicaMerger: HistoryContext {
     /// The replica that is merged into.
     public nonisolated let context: ReplicaContext
@@ -18,10 +18,10 @@ public actor ReplicaMerger: HistoryContext {
         replica = Replica(context, storePath: storePath)
     }
 
-    /// How far in the history it has taken in changes.
+    /// The last merged transaction.
     ///
-    /// Opens the replica, and fills it from a snapshot of the store if it is new, belongs to another store, or its
-    /// position has expired.
+    /// Opens the replica, and fills it from a snapshot of the store if it is new, belongs to another
+    /// store, or its position has expired.
     public func checkpoint() throws -> HistoryToken? {
         try replica.prepare()
         return replica.token
@@ -43,12 +43,12 @@ public actor ReplicaMerger: HistoryContext {
         try replica.merge(transactions, through: token.number, fingerprint)
     }
 
-    /// Fills it again from a snapshot of the store.
+    /// Fills the replica again from a snapshot of the store.
     public func refill(from store: StoreSnapshot) throws {
         if try !replica.prepare() { _ = try replica.fill() }
     }
 
-    /// Ends the connections; the next use opens them again.
+    /// Closes the connections. The next use opens them again.
     public func close() {
         replica.close()
         replica.snapshots.close()

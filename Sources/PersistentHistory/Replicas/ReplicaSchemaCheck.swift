@@ -3,21 +3,22 @@ import GRDBSQLite
 
 /// Tries a store's CREATE statements where they can do no harm, before a replica runs them.
 ///
-/// A process that can write to a store can put any text into its schema. Here each text is one statement with nothing
-/// behind it, run in an empty database in memory under an authorizer that allows one table, or one index on it,
-/// and the functions of a list. What passes makes just that in a replica; what does not is left out of it, with
-/// SQLite's reason: a collation or a function of the application's own, too, is one that a replica cannot have.
+/// A process that can write to a store can put any text into its schema. Here each text must be one
+/// statement. It runs in an empty in-memory database, under an authorizer that allows one table, or one
+/// index on it, and the functions of a list. A statement that passes creates just that in a replica. One
+/// that fails is left out, with SQLite's reason; a replica cannot have the application's own collations
+/// and functions either.
 package final class ReplicaSchemaCheck {
-    /// What a statement of a store was refused for.
+    /// Why a store's statement was refused.
     package struct Refusal: Error, Equatable {
         package let reason: String
 
         init(_ reason: String) { self.reason = reason.count > 500 ? reason.prefix(500) + "…" : reason }
     }
 
-    /// Bytes of one statement.
+    /// The maximum number of bytes in a statement.
     private static let longestSQL = 1 << 20
-    /// A replica reads a table through a virtual one that has three columns more, or four where rows keep their
+    /// A replica reads a table through a virtual one with three more columns, or four if rows keep their
     /// rowids (https://www.sqlite.org/limits.html#max_column).
     static let mostColumns = 1996
 
@@ -31,7 +32,7 @@ package final class ReplicaSchemaCheck {
         queue = try DatabaseQueue(configuration: configuration)
     }
 
-    /// Ends the connection.
+    /// Closes the connection.
     package func close() throws { try queue.end() }
 
     package func checkTable(_ name: String, _ sql: String) throws {
@@ -44,7 +45,7 @@ package final class ReplicaSchemaCheck {
         }
     }
 
-    /// - Parameter table: One that passed.
+    /// - Parameter table: A table that passed.
     package func checkIndex(_ name: String, on table: String, _ sql: String) throws {
         try run(sql, Permission.Object(table: table, index: name))
     }
@@ -57,7 +58,7 @@ package final class ReplicaSchemaCheck {
         try queue.writeWithoutTransaction { db in
             permission.object = object
             permission.refused = nil
-            // GRDB's own authorizer is replaced for good: nothing else is done on this connection.
+            // GRDB's own authorizer is not restored: nothing else is done on this connection.
             sqlite3_set_authorizer(
                 db.sqliteConnection, authorize, Unmanaged.passUnretained(permission).toOpaque())
             defer { sqlite3_set_authorizer(db.sqliteConnection, { _, _, _, _, _, _ in SQLITE_OK }, nil) }
@@ -82,9 +83,9 @@ package final class ReplicaSchemaCheck {
 }
 
 extension Database {
-    /// Runs one CREATE statement that is all of a text.
+    /// Runs a text that must be one CREATE statement.
     ///
-    /// - Throws: `DatabaseError`; `Refusal` where something follows it.
+    /// - Throws: `DatabaseError`; `Refusal` if something follows the statement.
     package func runSchemaStatement(_ sql: String) throws {
         guard !sql.utf8.contains(0) else {
             throw ReplicaSchemaCheck.Refusal("its definition has a NUL character")
@@ -113,7 +114,7 @@ private final class Permission {
         let table: String
         let index: String?
 
-        /// Names of SQLite and of the replica itself.
+        /// Names that SQLite and the replica itself reserve.
         var isReserved: Bool {
             [table, index ?? ""].contains { name in
                 SQLText.isOfSQLite(name) || SQLText.isReserved(name)
@@ -122,11 +123,11 @@ private final class Permission {
     }
 
     var object = Object(table: "", index: nil)
-    /// The first thing that was refused.
+    /// The first action that was refused.
     var refused: String?
 
     func allows(_ action: Int32, _ first: String, _ second: String, schema: String) -> Bool {
-        // For what SQLite does to note a table.
+        // SQLite's own writes when it creates a table.
         let isSchemaTable = first == "sqlite_master"
         switch action {
         case SQLITE_CREATE_TABLE:
@@ -145,12 +146,12 @@ private final class Permission {
 
     private func isTable(_ name: String) -> Bool { Self.isSame(name, object.table) }
 
-    /// As SQLite compares names.
+    /// Compares names as SQLite does.
     private static func isSame(_ name: String, _ other: String) -> Bool {
         SQLText.areSame(name, other)
     }
 
-    /// SQLite's own that compute a value from their arguments, whatever a version has of them
+    /// SQLite's functions that compute a value from their arguments, in any of its versions
     /// (https://www.sqlite.org/lang_corefunc.html, lang_datefunc.html, lang_mathfunc.html, json1.html).
     private static let functions = Set(
         """

@@ -1,17 +1,17 @@
 package import GRDB
 
-/// The tables and indexes of a replica, in the words of the store.
+/// The tables and indexes of a replica, with the store's SQL.
 package struct ReplicaShape {
     package struct Table: Equatable {
-        /// The CREATE TABLE.
+        /// The CREATE TABLE statement.
         package let sql: String
-        /// The number of its tracking: a table that was made again in the same words has other rows, of which
-        /// nothing was recorded.
+        /// The number of its tracking. A table that was created again with the same SQL has other rows,
+        /// whose changes were not recorded.
         package let shape: Int64?
 
         package init(sql: String, shape: Int64?) { (self.sql, self.shape) = (sql, shape) }
 
-        /// As it is noted in a replica.
+        /// Its form in a replica's notes.
         var note: String { shape.map { "\(sql) -- \($0)" } ?? sql }
 
         package static func == (a: Self, b: Self) -> Bool { a.note.hasSameBytes(as: b.note) }
@@ -29,26 +29,27 @@ package struct ReplicaShape {
     }
 
     package private(set) var tables: [BinaryText: Table] = [:]
-    /// The CREATE INDEX of each index that has one; those of constraints come with their table.
+    /// The CREATE INDEX statement of each index that has one. Indexes of constraints come with their
+    /// table.
     package private(set) var indexes: [BinaryText: Index] = [:]
     /// Tables that a replica cannot have.
     package private(set) var leftOut: [BinaryText: Table] = [:]
     /// Why tables and indexes are left out, by name.
     private var reasons: [BinaryText: String] = [:]
 
-    /// Nothing at all.
+    /// An empty shape.
     package init() {}
 
-    /// What a mirror's source has, as the stream says.
+    /// The shape of a mirror's source, as the stream describes it.
     package init(tables: [BinaryText: Table], indexes: [BinaryText: Index]) {
         self.tables = tables
         self.indexes = indexes
     }
 
-    /// Whether a replica goes without an index or a table.
+    /// Whether a replica lacks an index or a table.
     package func isLeftOut(_ name: BinaryText) -> Bool { reasons[name] != nil }
 
-    /// What the store has of the entities that are wanted; nil wants all that are tracked.
+    /// The store's tables and indexes for the wanted entities; nil for all tracked ones.
     package init(store db: Database, wanted: Set<BinaryText>?) throws {
         let entities = try EntityCatalog(db).tracked.filter { wanted?.contains($0.key) ?? true }
         let rows = try Row.fetchAll(
@@ -81,7 +82,7 @@ package struct ReplicaShape {
         try check.close()
     }
 
-    /// What was made in a replica.
+    /// The tables and indexes that were created in a replica.
     package init(replica db: Database) throws {
         for row in try Row.fetchAll(db, sql: "SELECT name, type, entity, sql FROM historyd_object") {
             let (name, sql) = (try row.text("name"), try row.text("sql", atMost: .max))
@@ -95,12 +96,12 @@ package struct ReplicaShape {
         }
     }
 
-    /// The entities whose tables have to be made, or made again, where a replica has another shape.
+    /// The entities whose tables have to be created, possibly again, in a replica of another shape.
     package func newTables(in replica: ReplicaShape) -> Set<BinaryText> {
         Set(tables.filter { replica.tables[$0.key] != $0.value }.keys)
     }
 
-    /// Removes what does not belong here any more, and makes the tables that are new, empty.
+    /// Drops what no longer belongs here, and creates the new tables, empty.
     package func makeTables(_ db: Database, insteadOf old: ReplicaShape) throws {
         for (name, index) in old.indexes where indexes[name] != index {
             try db.execute(sql: "DROP INDEX IF EXISTS main.\(SQLText.name(name.text))")
@@ -114,9 +115,9 @@ package struct ReplicaShape {
         }
     }
 
-    /// Makes the indexes that are missing, and notes the shape.
+    /// Creates the missing indexes, and notes the shape.
     ///
-    /// - Returns: What is left out, and was not before.
+    /// - Returns: What is left out and was not before.
     package func makeIndexes(_ db: Database, insteadOf old: ReplicaShape) throws -> [ReplicaContext.LeftOut] {
         var leftOut: [ReplicaContext.LeftOut] = []
         for (name, table) in self.leftOut.sorted(by: { $0.key < $1.key })
@@ -147,7 +148,7 @@ package struct ReplicaShape {
 }
 
 extension ReplicaShape: Equatable {
-    /// Whether the same is to be made.
+    /// Whether both require the same objects.
     package static func == (a: Self, b: Self) -> Bool {
         a.indexes == b.indexes && a.tables == b.tables && a.leftOut == b.leftOut
     }

@@ -1,32 +1,32 @@
 import GRDB
 import GRDBSQLite
 
-/// Brings rows of one entity from a store to a replica, with SQLite's own values: nothing is converted on
-/// the way.
+/// Copies rows of one entity from a store to a replica, with SQLite's own values: nothing is converted.
 ///
-/// Rows whose changes hooks have a say in are first read into a temporary table of the replica's
-/// connection, in one snapshot of the store, and put into the replica later. All others are put at once.
+/// If hooks can affect changes, their rows are first read into a temporary table of the replica's
+/// connection, in one snapshot of the store, and copied into the replica later. All others are copied at
+/// once.
 struct ReplicaTable {
     private let table: TableSchema
     private let key: RowKey
     private let rows: StoreRows
-    /// The name of the temporary table: the store's rows, each behind what it was found by.
+    /// The name of the temporary table: the store's rows, each after the value that it was found by.
     private let staging: String
     private let columns: Int
     private let insert: String
 
-    /// Whether the history may lack a row that is gone: then all rows are copied with each change.
+    /// Whether the history may miss a deleted row: all rows are then copied with each change.
     var isDoubtful: Bool { !table.doubts.isEmpty }
 
-    /// Where rows are taken from.
+    /// The source of rows.
     private enum Source { case store(Database), staging }
 
-    /// - Parameter number: Another one for each that is made for the same replica.
+    /// - Parameter number: Different for each one that is made for the same replica.
     init(_ name: String, number: Int, in store: StoreSchema, at storePath: String) throws {
         table = try TableSchema(name, in: store)
         key = RowKey(table)
         var columns = table.columns.filter { !$0.isGenerated }.map { SQLText.name($0.name) }
-        // Rows that are known by their rowid keep it.
+        // Rows that are identified by their rowid keep it.
         if table.rowidIdentifies, let rowid = table.rowid { columns.insert(rowid, at: 0) }
         rows = StoreRows("historyd_rows_\(number)", of: table, key, columns: columns, at: storePath)
         staging = "temp.historyd_copy_\(number)"
@@ -36,17 +36,17 @@ struct ReplicaTable {
 
     private var list: String { (0..<columns).map { "c\($0)" }.joined(separator: ", ") }
 
-    /// Makes what is needed on the replica's connection.
+    /// Creates what is needed on the replica's connection.
     func begin(_ replica: Database) throws {
         try rows.begin(replica)
-        // Integers come in their order, and are put behind each other.
+        // Integers come in order, and are appended.
         let (object, kind) =
             key.isRowid ? ("object INTEGER PRIMARY KEY", "") : ("object PRIMARY KEY", "WITHOUT ROWID")
         try replica.execute(sql: "DROP TABLE IF EXISTS \(staging)")
         try replica.execute(sql: "CREATE TABLE \(staging) (\(object), \(list)) \(kind)")
     }
 
-    /// Takes it away again.
+    /// Removes it again.
     func end(_ replica: Database) throws {
         try replica.execute(sql: "DROP TABLE IF EXISTS \(staging)")
         rows.end(replica)
@@ -58,9 +58,9 @@ struct ReplicaTable {
         try replica.cachedStatement(sql: "DELETE FROM \(staging)").execute()
     }
 
-    /// Reads the rows of the wanted objects, if the store has them.
+    /// Reads the rows of the wanted objects that exist in the store.
     ///
-    /// - Returns: Whether rows can be found by all of their keys.
+    /// - Returns: Whether all of their keys can be used to find rows.
     func stage(_ replica: Database, from store: Database) throws -> Bool {
         try found(.store(store)).allSatisfy { found in
             let copy = "INSERT OR REPLACE INTO \(staging) SELECT r.object, \(list) FROM \(found)"
@@ -77,13 +77,13 @@ struct ReplicaTable {
 
     // MARK: Into the replica
 
-    /// Makes the rows of the wanted objects the store's.
+    /// Makes the rows of the wanted objects equal to the store's.
     ///
-    /// Those of one snapshot go together: what a row that is put pushes out is an old one, whose own new row, if it
-    /// has one, is put as well. So values of a unique index may change places.
+    /// The rows of one snapshot are written together. A row that is replaced by a written one is an old
+    /// one, whose own new row, if any, is written as well. So values of a unique index may be exchanged.
     ///
-    /// - Parameter store: Where they are read; nil for those that were read before.
-    /// - Returns: Whether rows can be found by all of their keys.
+    /// - Parameter store: Where to read the rows; nil for those that were read before.
+    /// - Returns: Whether all of their keys can be used to find rows.
     func put(_ replica: Database, from store: Database? = nil) throws -> Bool {
         let source = store.map { Source.store($0) } ?? .staging
         var count = 0
@@ -95,9 +95,9 @@ struct ReplicaTable {
         return true
     }
 
-    /// Makes all rows the store's.
+    /// Makes all rows equal to the store's.
     ///
-    /// - Parameter store: Where they are read; nil for those that were read before.
+    /// - Parameter store: Where to read the rows; nil for those that were read before.
     func putAll(_ replica: Database, from store: Database? = nil) throws {
         try replica.execute(sql: "DELETE FROM \(target)")
         let source = store.map { Source.store($0) } ?? .staging
@@ -110,7 +110,7 @@ struct ReplicaTable {
         try run("\(insert) SELECT \(list) FROM \(found)", replica, from: source)
     }
 
-    /// Takes away the rows of wanted objects that are not in a source.
+    /// Deletes the rows of wanted objects that are not in a source.
     private func removeMissing(_ replica: Database, in source: Source) throws {
         func missing(_ condition: String) -> String {
             "NOT EXISTS (SELECT 1 FROM \(name(source)) AS r WHERE \(condition))"
@@ -153,7 +153,7 @@ struct ReplicaTable {
         }
     }
 
-    /// Whether a row of a source is one of a run's.
+    /// Whether a row of a source belongs to a run.
     private func isInRun(_ source: Source, _ first: String, _ last: String) -> String {
         switch source {
         case .store: "r.first = +\(first) AND r.last = +\(last)"
@@ -163,8 +163,8 @@ struct ReplicaTable {
 
     /// The wanted objects with their rows: those in runs, and the others.
     private func found(_ source: Source) -> [String] {
-        // A + keeps a column's affinity away from what it is compared with, which is not converted and can be
-        // looked up in its order (https://www.sqlite.org/datatype3.html#affinity_of_an_expression).
+        // A + removes a column's affinity from the other operand, which is then not converted and can be
+        // looked up in order (https://www.sqlite.org/datatype3.html#affinity_of_an_expression).
         [
             (WantedObjects.runs, isInRun(source, "k.first", "k.last")),
             (WantedObjects.objects, "r.object = +k.object"),
@@ -173,9 +173,9 @@ struct ReplicaTable {
         }
     }
 
-    /// Runs a statement whose one argument, if it has any, is the entity's name.
+    /// Runs a statement whose only argument, if any, is the entity's name.
     ///
-    /// - Returns: How many rows it wrote; nil if it met keys by which rows cannot be found.
+    /// - Returns: How many rows it wrote; nil if it met keys that cannot be used to find rows.
     @discardableResult
     private func run(_ sql: String, _ replica: Database, from source: Source) throws -> Int? {
         let statement = try replica.cachedStatement(sql: SQLText.cacheable(sql))

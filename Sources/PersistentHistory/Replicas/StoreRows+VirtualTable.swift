@@ -1,10 +1,10 @@
 import GRDB
 import GRDBSQLite
 
-/// Store rows as SQLite calls for them (https://www.sqlite.org/vtab.html).
+/// The module through which SQLite reads store rows (https://www.sqlite.org/vtab.html).
 func storeRowsModule() -> sqlite3_module {
     var module = sqlite3_module()
-    // Without xCreate the table is there under the module's name (section 2.1.2).
+    // Without xCreate the table exists under the module's name (section 2.1.2).
     module.xConnect = { database, rows, _, _, result, _ in
         guard let rows else { return SQLITE_MISUSE }
         let unmanaged = Unmanaged<StoreRows>.fromOpaque(rows)
@@ -68,7 +68,7 @@ extension StoreRows {
         return "CREATE TABLE rows (\(columns)object HIDDEN, first HIDDEN, last HIDDEN)"
     }
 
-    /// How rows are looked up where some of the columns are given.
+    /// How to look rows up if some of the columns are given.
     fileprivate func plan(_ plan: inout sqlite3_index_info) -> Int32 {
         plan.estimatedCost = 10
         plan.estimatedRows = 10
@@ -77,7 +77,7 @@ extension StoreRows {
             guard constraint.iColumn >= columnCount, constraint.op == UInt8(SQLITE_INDEX_CONSTRAINT_EQ) else {
                 continue
             }
-            // Another order of the tables is needed: what is given has to be known.
+            // The tables must be joined in another order, in which the given value is known.
             if constraint.usable == 0 { return SQLITE_CONSTRAINT }
             plan.aConstraintUsage[index].argvIndex = constraint.iColumn == columnCount + 2 ? 2 : 1
             plan.aConstraintUsage[index].omit = 1
@@ -87,7 +87,7 @@ extension StoreRows {
     }
 }
 
-/// What SQLite knows a table by; its own part comes first.
+/// SQLite's handle of a table; SQLite's own part comes first.
 private struct Table {
     private var base = sqlite3_vtab()
     let rows: Unmanaged<StoreRows>

@@ -3,38 +3,39 @@ import GRDBSQLite
 
 /// Rows of one of the store's tables as a virtual table of a replica's connection.
 ///
-/// So one statement copies many, from the store's snapshot on another connection, with SQLite's own values;
-/// a statement for each row takes twice the time. Its columns are those that are copied, `c0` and so on, and
-/// three more: where `object` is given, there is the row with the key that this text says; where `first` and
-/// `last` are, there are the rows known by the integers from the one to the other; else there are all. As a
-/// result `object` is the integer or the text that a row was found by, or else its number among all.
+/// So one statement copies many rows from the store's snapshot on another connection, with SQLite's own
+/// values; a statement for each row takes twice the time. The columns are the copied ones, `c0` and so
+/// on, and three more. If `object` is given, it yields the row with that key text. If `first` and `last`
+/// are given, it yields the rows identified by the integers in that range. Otherwise it yields all rows.
+/// In a result, `object` is the integer or the text that a row was found by, or else its number among all
+/// rows.
 final class StoreRows {
-    /// As which the replica's connection knows it.
+    /// Its name on the replica's connection.
     let name: String
     let columnCount: Int32
-    /// Where the integers stand that make runs.
+    /// The index of the column whose integers form runs.
     let keyColumn: Int32?
     private let key: RowKey
     private let storePath: String
     private let select: String
-    /// SQLite looks into it as long as it knows the module.
+    /// SQLite uses it as long as it knows the module.
     private let module = UnsafeMutablePointer<sqlite3_module>.allocate(capacity: 1)
 
     /// The store, while a statement reads, and the statements that read from it.
     private var store: Database?
     private var statements: [Lookup: OpaquePointer] = [:]
     private var failure: (any Error)?
-    /// The key's text by which a row is looked up.
+    /// The key text by which a row is looked up.
     private(set) var text = ""
-    /// Whether a key was asked for that is not of the table's present kind.
+    /// Whether a requested key was not of the table's present kind.
     private(set) var metUnknownKey = false
 
-    /// By what rows are found.
+    /// How rows are found.
     enum Lookup: Int32 { case nothing, object, rowid, run }
 
     /// - Parameters:
-    ///   - name: One that nothing else ever had on the replica's connection.
-    ///   - columns: What is copied, as SQL.
+    ///   - name: A name that was never used on the replica's connection.
+    ///   - columns: The columns to copy, as SQL.
     init(_ name: String, of table: TableSchema, _ key: RowKey, columns: [String], at storePath: String) {
         self.name = name
         self.key = key
@@ -48,7 +49,7 @@ final class StoreRows {
 
     deinit { module.deallocate() }
 
-    /// Makes the table known to the replica's connection.
+    /// Registers the table on the replica's connection.
     func begin(_ replica: Database) throws {
         let rows = Unmanaged.passRetained(self)
         let code = sqlite3_create_module_v2(replica.sqliteConnection, name, module, rows.toOpaque()) { rows in
@@ -57,12 +58,12 @@ final class StoreRows {
         guard code == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: code)) }
     }
 
-    /// Makes the connection forget it.
+    /// Removes the table from the connection.
     func end(_ replica: Database) { sqlite3_create_module_v2(replica.sqliteConnection, name, nil, nil, nil) }
 
-    /// Runs a body that reads the rows, of a snapshot of the store.
+    /// Runs a body that reads the rows from a snapshot of the store.
     ///
-    /// - Throws: What the body throws; `HistoryError` for what fails in the store.
+    /// - Throws: What the body throws; `HistoryError` for errors of the store.
     func read(from store: Database, _ body: () throws -> Void) throws {
         self.store = store
         metUnknownKey = false
@@ -81,7 +82,7 @@ final class StoreRows {
 
     // MARK: Looking up
 
-    /// Begins to look up what a cursor is asked for.
+    /// Begins the look-up that a cursor requests.
     func begin(
         _ lookup: Lookup, _ arguments: UnsafeMutablePointer<OpaquePointer?>?, _ cursor: inout StoreCursor
     )
@@ -90,7 +91,7 @@ final class StoreRows {
         cursor.end()
         switch (lookup, arguments) {
         case (.object, let arguments?):
-            // What a replica has noted may be anything.
+            // A replica may have noted anything.
             text = sqlite3_value_text(arguments[0]).map { String(cString: $0) } ?? ""
             guard let object = key.object(text) else {
                 metUnknownKey = true
@@ -110,7 +111,7 @@ final class StoreRows {
         }
     }
 
-    /// No table has more rows than its file has bytes, unless its pages lead back to each other.
+    /// A table cannot have more rows than its file has bytes, unless its pages form a cycle.
     private func mostRows() throws -> Int64 {
         guard let store else { return 0 }
         let pages = try store.firstRow("PRAGMA page_count") { sqlite3_column_int64($0, 0) }
@@ -133,7 +134,7 @@ final class StoreRows {
         return statement
     }
 
-    /// Keeps an error of the store: it is reported as the store's, not as the replica's.
+    /// Keeps an error of the store, so that it is reported as the store's and not as the replica's.
     func fail(_ error: (any Error)? = nil) -> Int32 {
         do {
             try HistoryError.translating(storePath) {
@@ -149,7 +150,7 @@ final class StoreRows {
 
 /// The position of a statement in the store's rows.
 ///
-/// SQLite asks it for each value of each row: it lies in memory of its own, and has no references to be counted.
+/// SQLite reads it for each value of each row, so it has its own memory, without reference counting.
 struct StoreCursor {
     /// SQLite's own part comes first.
     private var base = sqlite3_vtab_cursor()
@@ -185,7 +186,7 @@ struct StoreCursor {
         isAtEnd = true
     }
 
-    /// Goes to the next row; what SQLite says.
+    /// Goes to the next row, and returns SQLite's result.
     mutating func step() -> Int32 {
         guard let statement else { return SQLITE_OK }
         let code = sqlite3_step(statement)
@@ -195,7 +196,7 @@ struct StoreCursor {
         return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code
     }
 
-    /// Gives a value of the row.
+    /// Returns a value of the row to SQLite.
     func give(_ column: Int32, to result: OpaquePointer?) {
         if column < columnCount {
             sqlite3_result_value(result, sqlite3_column_value(statement, column))

@@ -1,8 +1,8 @@
 import GRDB
 import GRDBSQLite
 
-/// The objects whose rows are read or put now, each once, in the order of their keys: two temporary tables of a
-/// replica's connection, which lead its statements to the rows.
+/// The objects whose rows are read or written now, each once, in key order: two temporary tables of a
+/// replica's connection, through which its statements find the rows.
 enum WantedObjects {
     /// `(entity, first, last)`: all integers from the first to the last.
     static let runs = "temp.historyd_wanted_run"
@@ -19,7 +19,7 @@ enum WantedObjects {
                 """)
     }
 
-    /// Makes them the changed and the pending ones.
+    /// Fills the tables with the changed and the pending objects.
     ///
     /// - Returns: Their entities.
     static func gather(_ changed: ChangedObjects, hasPending: Bool, _ db: Database) throws -> Set<BinaryText> {
@@ -45,7 +45,7 @@ enum WantedObjects {
         return entities
     }
 
-    /// Adds runs in order, as few as they make together.
+    /// Adds runs in order, merged into as few as possible.
     private static func add(
         _ changed: [ClosedRange<Int64>], _ nextPending: (() throws -> ClosedRange<Int64>?)?, _ entity: String,
         _ db: Database
@@ -77,7 +77,7 @@ enum WantedObjects {
         if let last { try write(last) }
     }
 
-    /// How many objects of an entity there are, in its runs and beside them.
+    /// The number of an entity's objects, in its runs and outside of them.
     static func count(of entity: String, _ db: Database) throws -> Int {
         let sql = """
             SELECT (SELECT CAST(total(last - first + 1) AS INTEGER) FROM \(runs) WHERE entity = ?1)
@@ -88,14 +88,14 @@ enum WantedObjects {
 }
 
 extension ClosedRange<Int64> {
-    /// Whether nothing is between it and another, that begins no earlier.
+    /// Whether there is no gap between this run and another that begins no earlier.
     func isFollowed(by next: Self) -> Bool { upperBound == .max || next.lowerBound <= upperBound + 1 }
 }
 
-/// The objects whose changes a replica has taken in, but does not show yet: two tables in it.
+/// The objects whose changes a replica has merged, but does not show yet: two tables in it.
 ///
-/// What comes in is put behind what is there, and not in the keys' order: that would write most pages of a long
-/// list again with each batch. They are put in order when they are wanted.
+/// New objects are appended, not sorted by key: sorting would rewrite most pages of a long list with each
+/// batch. They are sorted when they are needed.
 enum PendingObjects {
     static func make(_ db: Database) throws {
         try db.execute(
@@ -122,7 +122,7 @@ enum PendingObjects {
         try db.cachedStatement(sql: "DELETE FROM historyd_pending_object").execute()
     }
 
-    /// - Parameter position: How far in the history changes have been taken in with these.
+    /// - Parameter position: The position up to which changes, including these, have been merged.
     static func add(_ changed: ChangedObjects, at position: Int64, _ db: Database) throws {
         // Parts of one transaction may have the same objects.
         let object = try db.cachedStatement(
@@ -151,7 +151,7 @@ enum PendingObjects {
         )
     }
 
-    /// The runs of an entity, by their first integers; they may overlap.
+    /// The runs of an entity, by their first integers. They may overlap.
     static func runs(of entity: String, _ db: Database) throws -> MapCursor<RowCursor, ClosedRange<Int64>> {
         try Row.fetchCursor(
             try db.cachedStatement(

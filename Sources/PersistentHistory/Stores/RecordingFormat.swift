@@ -1,36 +1,36 @@
 package import GRDB
 
-/// How the history lies in the store.
+/// How the history is stored.
 ///
 /// A commit of one changed row touches one page more than it would untracked: the last leaf of
-/// `historyd_change`, which has no index. The other tables are written when tracking begins or the
-/// schema changes, and on conflicts (see `TriggerWriter`). Few tables need one of their own beside them, from
-/// format 4 on: `historyd_<shape>_rows` (see `KnownRows.swift`). From format 5 on a row may say that changes
-/// went unrecorded up to it (see `UnrecordedChanges`).
+/// `historyd_change`, which has no index. The other tables are written when tracking begins, when the
+/// schema changes, and on conflicts (see `TriggerWriter`). From format 4 on, a few tables need an
+/// additional one, `historyd_<shape>_rows` (see `KnownRows.swift`). From format 5 on, a row may say that
+/// changes up to it went unrecorded (see `UnrecordedChanges`).
 ///
-/// A history transaction is the longest run of changes with one `origin`. For a declared writer
-/// that is the text the extension gives (key, process, time, author, context), another one for each
-/// SQL transaction; for an undeclared one the time in milliseconds.
+/// A history transaction is the longest run of changes with one `origin`. For a declared writer, that is
+/// the text from the extension (key, process, time, author, context), which differs for each SQL
+/// transaction. For an undeclared writer, it is the time in milliseconds.
 package enum RecordingFormat {
     package static let version: Int64 = 5
 
-    /// The number that triggers ask `sqlite_compileoption_get` for. "HIST" in ASCII.
+    /// The number that triggers pass to `sqlite_compileoption_get`. "HIST" in ASCII.
     static let originRequest = 1_212_765_012
 
-    /// All names that begin so are ours.
+    /// All names with this prefix are reserved for the history.
     static let prefix = "historyd_"
 
-    /// In `historyd_change.kind`: shape * 4 + operation.
+    /// Stored in `historyd_change.kind` as shape * 4 + operation.
     package enum Operation: Int64 {
         case insert = 0
         case update = 1
         case delete = 2
-        /// No change: stands where the newest change was taken away, so that its number is not given again, or
-        /// is a notice of changes that went unrecorded (see `UnrecordedChanges`).
+        /// Not a change. It replaces the newest change when that is deleted, so that its number is not
+        /// used again, or it is a notice of changes that went unrecorded (see `UnrecordedChanges`).
         case void = 3
     }
 
-    /// The numbers that shapes may have: `kind` cannot overflow.
+    /// The numbers that shapes may have, so that `kind` cannot overflow.
     package static let shapes: ClosedRange<Int64> = 1...(1 << 60)
 
     package static func kind(shape: Int64, _ operation: Operation) -> Int64 {
@@ -57,7 +57,7 @@ package enum RecordingFormat {
 
     static let conflictTable = "historyd_conflict"
 
-    /// Has a row only while a statement runs, or what the last one left.
+    /// Has a row only while a statement runs, or one that the last statement left.
     static let conflicts =
         "CREATE TABLE historyd_conflict (shape INTEGER, object, tombstone, at INTEGER, updating, k0, k1, k2, k3)"
 }

@@ -1,10 +1,10 @@
 package import GRDB
 import GRDBSQLite
 
-/// Who records the history of a store's file: historyd, Core Data, or nobody yet; and whether the file is a mirror,
-/// which is recorded at its source.
+/// What records the history of a store's file: historyd, Core Data, or nothing yet. Also whether the file
+/// is a mirror, which is recorded at its source.
 package enum StoreRecorder {
-    /// historyd may record in a store that Core Data writes; then that history counts.
+    /// historyd may record in a store that Core Data writes. Its history then takes precedence.
     static func source(of db: Database) throws -> Entity.Source? {
         if try RecordingFormat.isThere(db) { return .recorded }
         return try hasCoreDataHistory(db) ? .coreData : nil
@@ -15,14 +15,14 @@ package enum StoreRecorder {
         try ["ATRANSACTION", "ACHANGE"].allSatisfy { try isTable(db, $0) }
     }
 
-    /// Whether Core Data writes a database, with or without a history, also where tables are missing.
+    /// Whether Core Data writes a database, with or without a history, even if tables are missing.
     static func isCoreData(_ db: Database) throws -> Bool {
         try ["Z_METADATA", "Z_PRIMARYKEY", "Z_MODELCACHE", "ATRANSACTION", "ACHANGE"].contains {
             try isTable(db, $0)
         }
     }
 
-    /// Whether a name is that of a table: a view or a virtual table could do anything.
+    /// Whether a name is that of a table. Reading a view or a virtual table could do anything.
     static func isTable(_ db: Database, _ name: String) throws -> Bool {
         try Row.fetchOne(
             db,
@@ -39,21 +39,22 @@ package enum StoreRecorder {
             ?? false
     }
 
-    // MARK: Of a file
+    // MARK: From a file
 
-    /// Refuses to change a store whose history Core Data records, before anything is opened that may leave a file
-    /// beside it.
+    /// Refuses to change a store whose history Core Data records, before opening anything that may leave
+    /// a file beside it.
     ///
     /// - Throws: `HistoryError` with `.onlyRead`.
     static func requireRecordable(_ path: String) throws {
-        // Any other trouble shows when the store is opened.
+        // Other problems show when the store is opened.
         guard let connection = try? UntouchedConnection(path: path, timeout: .zero) else { return }
         let source = try? connection.read { db in try Self.source(of: db) }
         try connection.close()
         if source == .coreData { throw HistoryError.onlyRead(path) }
     }
 
-    /// Who writes a store that cannot be read as it is, by what its file alone says; nil where that says nothing.
+    /// What writes a store that cannot be read now, according to its file alone; nil if that does not
+    /// show.
     static func writer(ofFile path: String) -> Entity.Source? {
         try? UntouchedConnection.peek(path) { db in
             try RecordingFormat.isThere(db) ? .recorded : isCoreData(db) ? .coreData : nil
@@ -80,7 +81,7 @@ extension HistoryError {
 }
 
 extension HistoryError {
-    /// What would change a mirror's recording.
+    /// The error for a change to a mirror's recording.
     static let isMirror = HistoryError(
         .isMirror, "The store is a mirror: it is recorded at its source.",
         hint: "Track the source. A daemon serves a mirror with \"mirror\": true.")

@@ -35,7 +35,7 @@ final class ClosureHook: HookEndpoint {
         return ObserverOutcome(succeeded: calls.count)
     }
 
-    /// A closure gets its transactions whole: one that merges them by itself could lose a part.
+    /// A closure receives whole transactions: one that merges them itself could lose a part.
     var takesParts: Bool { false }
 
     func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult {
@@ -52,7 +52,7 @@ final class ClosureHook: HookEndpoint {
         }
     }
 
-    /// A loss without a closure for it is reported.
+    /// A loss is reported if there is no closure for it.
     func expired(_ call: ExpiredCall) async throws(HookFailure) {
         let expiry = call.expiry
         guard let onExpired else {
@@ -62,14 +62,15 @@ final class ClosureHook: HookEndpoint {
         try await attempt(call.header) { try await onExpired(expiry) }
     }
 
-    /// Calls a closure. One that takes too long is cancelled, and waited for: a task cannot be abandoned.
+    /// Calls a closure. One that takes too long is cancelled and then awaited, because a task cannot be
+    /// abandoned.
     private func attempt<T: Sendable>(
         _ header: HookCallHeader, _ body: @escaping @Sendable () async throws -> T
     ) async throws(HookFailure) -> T {
         do {
             if let result = try await within(timeout, { try await body() }) { return result }
         } catch {
-            // What a closure throws while the tracker stops is no failure of its own.
+            // What a closure throws while the tracker stops is not its own failure.
             throw HookFailure(
                 Task.isCancelled ? .cancelled : .refused, "Hook \"\(header.hook)\" threw an error: \(error)",
                 advice: (error as? HookFailure)?.advice)
@@ -120,29 +121,29 @@ public struct HookContext: Sendable, Hashable {
 }
 
 extension HistoryTimestamp {
-    /// The time as Foundation has it.
+    /// The time as a Foundation `Date`.
     public var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
 }
 
 /// A fetched batch, as a merge hook's closure receives it.
 public struct MergeHookInput: Sendable {
-    /// In the order of their commits, without those that an earlier hook rejected.
+    /// In commit order, without those that an earlier hook rejected.
     public let transactions: [HistoryTransaction]
-    /// What the default merge merges into.
+    /// The contexts that the default merge merges into.
     public let contexts: [any HistoryContext]
 }
 
 /// A merge hook's answer: `.goOn`, `.finish`, `.rejecting(tokens)`.
 public typealias MergeHookResult = MergeResult
 
-/// Called once for each transaction, entity and operation, with all its changes (a group of more
-/// than 10,000 comes in parts). If it throws, the call has failed and is repeated: as the policy says, or as the
-/// error does, where that is ``HookFailure/retryAfter(_:_:)`` or ``HookFailure/permanent(_:)``.
+/// Called once for each transaction, entity and operation, with all its changes (a group of more than
+/// 10,000 comes in parts). If it throws, the call has failed and is repeated as the policy says, or as
+/// the error says if it is ``HookFailure/retryAfter(_:_:)`` or ``HookFailure/permanent(_:)``.
 public typealias HookCallback = @Sendable ([HookContext]) async throws -> Void
 
 /// Called once for each fetched batch. If it throws, the call has failed and is repeated.
 public typealias MergeHookCallback = @Sendable (MergeHookInput) async throws -> MergeHookResult
 
-/// Called once where a consumer has lost history, before any other call. One that throws has failed, and is
-/// called again.
+/// Called once if a consumer has lost history, before any other call. If it throws, the call has failed
+/// and is repeated.
 public typealias ExpiryCallback = @Sendable (Expiry) async throws -> Void

@@ -31,7 +31,7 @@ public actor PersistentHistoryTracker {
     nonisolated let author: String
     private let contexts: [any HistoryContext]
 
-    /// By id. `before` finds a merge hook's place by its full name.
+    /// By id. `before` gives a merge hook's place by a full name.
     private var hooks: [UUID: Hook] = [:]
     private var registered = 0
 
@@ -73,16 +73,16 @@ public actor PersistentHistoryTracker {
 
     // MARK: Life
 
-    /// Tracks whenever it is switched on, until the task is cancelled.
+    /// Tracks while it is switched on, until the task is cancelled.
     ///
-    /// Commits while it was off, or while no tracker ran, are delivered first. Errors that pass by themselves
-    /// are reported and tried again.
+    /// Commits while it was off, or while no tracker ran, are delivered first. Temporary errors are
+    /// reported and retried.
     ///
     /// - Throws: `HistoryError` with `.storeMissing` or `.notTracked` unless `waitsForStore`; with
-    ///   `.consumerInUse` where another tracker or a daemon serves this author with the same state, with
-    ///   `.storeServedElsewhere` where one serves the store with another state; with `.stateUnusable` where there is no
-    ///   state folder, and `.stateNotPermitted` where this user may not write it. `ObserverError` if the store cannot be
-    ///   watched.
+    ///   `.consumerInUse` if another tracker or a daemon serves this author with the same state; with
+    ///   `.storeServedElsewhere` if one serves the store with another state; with `.stateUnusable` if
+    ///   there is no state folder, and `.stateNotPermitted` if this user may not write it.
+    ///   `ObserverError` if the store cannot be watched.
     @concurrent public nonisolated func run() async throws {
         try await onPool { [stateFolder] in try StateFolderCheck.check(stateFolder) }
         if !waitsForStore { try requireStore() }
@@ -94,14 +94,14 @@ public actor PersistentHistoryTracker {
                     try await self.runner(stop).run(watching: observer.watch(self.store.path))
                 }
             }
-            // Neither is of use without the other.
+            // Neither is useful without the other.
             try await group.next()
             group.cancelAll()
             try await group.waitForAll()
         }
     }
 
-    /// Delivers everything that is recorded so far, and returns.
+    /// Delivers everything recorded so far, and returns.
     ///
     /// - Throws: `HistoryError` if the store cannot be opened or read.
     @concurrent public nonisolated func runOnce() async throws {
@@ -115,7 +115,7 @@ public actor PersistentHistoryTracker {
     /// in progress is cancelled and called again after the next `start()`; a merge hook and the merge are finished.
     public nonisolated func stop() { power.turnOff() }
 
-    /// Only what does not pass by itself is an error: a store that is locked now is served later.
+    /// Throws only for lasting problems: a store that is locked now is served later.
     private nonisolated func requireStore() throws {
         do {
             try HistoryReader(path: store.path).close()
@@ -137,7 +137,7 @@ public actor PersistentHistoryTracker {
             control: control)
     }
 
-    /// A cleaner to clean by hand, usually with `cleanStrategy: .none`.
+    /// Returns a cleaner for manual cleaning, usually with `cleanStrategy: .none`.
     public nonisolated func cleanerBuilder() -> ManualCleaner {
         ManualCleaner(store, stateFolder: stateFolder, reporter: reporter)
     }

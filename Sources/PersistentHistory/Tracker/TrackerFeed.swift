@@ -1,23 +1,25 @@
 internal import Glibc
 
-/// What a feed brings to the program that follows it.
+/// An event of a feed for the program that follows it.
 public enum FeedEvent: Sendable, Hashable {
-    /// History was lost, or the feed is new and history was deleted before: what the program made of the changes so
-    /// far is to be made again from the store. What follows comes after `after`.
+    /// History was lost, or the feed is new and older history was deleted. The program must rebuild from
+    /// the store what it made of the changes. What follows comes after `after`.
     case expired(Expiry)
-    /// A transaction of somebody else that merge hooks let through.
+    /// A transaction of another author that merge hooks let through.
     case transaction(HistoryTransaction)
 }
 
 extension PersistentHistoryTracker {
-    /// Follows one of the tracker's feeds until the task is cancelled: beside `run()`, which fetches.
+    /// Follows one of the tracker's feeds until the task is cancelled. `run()` must run concurrently,
+    /// because it fetches.
     ///
-    /// An event is acknowledged when the body returns, and the position is saved, so that the next run of the program
-    /// continues there. One that is not acknowledged comes again. History waits for a feed as it does for an author.
+    /// An event is acknowledged when the body returns. The position is saved, so that the next run of the
+    /// program continues there. An event that is not acknowledged is repeated. Cleaning waits for a feed
+    /// as it does for an author.
     ///
     /// - Parameters:
-    ///   - feed: One of the tracker's `feeds`. One follower at a time has it.
-    ///   - body: Called with one event after the other; what it throws ends the following.
+    ///   - feed: One of the tracker's `feeds`. It has one follower at a time.
+    ///   - body: Called with one event after the other. If it throws, following ends.
     /// - Throws: `HistoryError` with `.unknownContext` or `.feedInUse`, and what the body throws.
     public nonisolated func follow(
         _ feed: String, _ body: @Sendable (FeedEvent) async throws -> Void
@@ -27,7 +29,8 @@ extension PersistentHistoryTracker {
 }
 
 extension StoreControl {
-    /// Hands a feed's events to a body in this process, and acknowledges each. While the store is not open it waits.
+    /// Passes a feed's events to a body in this process, and acknowledges each. It waits while the store
+    /// is not open.
     func follow(_ feed: FeedID, _ body: @Sendable (FeedEvent) async throws -> Void) async throws {
         let client = FeedClient(processID: getpid(), userID: getuid())
         try await seats.occupying(feed, by: client) { wakeUp in
@@ -36,7 +39,7 @@ extension StoreControl {
                 while let events = try await whileOpen({ try await next(feed) }) {
                     for (event, token) in events {
                         try await body(event)
-                        // Where the store is not open any more, the event comes again.
+                        // If the store is no longer open, the event is repeated.
                         let isKnown = try await whileOpen { try await acknowledge(token, feed) }
                         if isKnown == nil { break }
                     }
@@ -45,7 +48,8 @@ extension StoreControl {
         }
     }
 
-    /// - Returns: What is next, each with the token that acknowledges it; nil where there is nothing for now.
+    /// - Returns: The next events, each with the token that acknowledges it; nil if there are none for
+    ///   now.
     private func next(_ feed: FeedID) async throws -> [(FeedEvent, HistoryToken)]? {
         try await withSession { session in
             let keeper = session.feeds
@@ -76,7 +80,8 @@ extension StoreControl {
         }
     }
 
-    /// Nil while the store is not open, or is another or an older one by now: the signal is notified when that has ended.
+    /// Nil while the store is not open, or has been replaced or restored. The signal is notified when
+    /// that is over.
     private func whileOpen<T>(_ body: () async throws -> T?) async throws -> T? {
         do {
             return try await retryingWhileBusy(body)

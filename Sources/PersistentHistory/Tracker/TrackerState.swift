@@ -5,12 +5,12 @@ public struct TrackerState: Sendable {
     /// The last loss of history since the tracker was created. The program must rebuild from the store what it derived
     /// from the changes until `lostHistory.lost`.
     public internal(set) var lostHistory: Expiry?
-    /// Why the store cannot be used now. It is tried again, unless `run()` has thrown this error.
+    /// Why the store cannot be used now. It is retried, unless `run()` has thrown this error.
     public internal(set) var storeError: HistoryError?
     /// Why a hook's last call failed; nil once that hook has succeeded.
     public internal(set) var hookFailure: HookFailure?
     private var failingHook: String?
-    /// Why contexts cannot be updated now, by their names; they are tried again.
+    /// Why contexts cannot be updated now, by name. They are retried.
     public internal(set) var contextErrors: [String: HistoryError] = [:]
 
     /// Processes an event.

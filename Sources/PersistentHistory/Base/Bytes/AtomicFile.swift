@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// A small file that is either there as a whole or as it was before.
+/// A small file that is replaced atomically: it has either its new content or its old one.
 package enum AtomicFile {
     package static func write(_ bytes: [UInt8], to path: String) throws(SystemError) {
         assertMayWait()
@@ -16,12 +16,12 @@ package enum AtomicFile {
         throw failure
     }
 
-    /// Brings what is in a file's folder to the disk: a new name is lost with the power otherwise (fsync(2)).
+    /// Syncs a file's folder to the disk. Otherwise a new name may be lost in a power failure (fsync(2)).
     static func syncFolder(of path: String) throws(SystemError) {
         let folder = open(PathNames.parent(of: path), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard folder >= 0 else { throw SystemError(call: "open", number: errno) }
         defer { close(folder) }
-        // Some file systems cannot, and need not.
+        // Some file systems do not support this, and do not need it.
         guard fsync(folder) == 0 || errno == EINVAL else { throw SystemError(call: "fsync", number: errno) }
     }
 
@@ -36,12 +36,12 @@ package enum AtomicFile {
         return nil
     }
 
-    /// Reads a file as a whole.
+    /// Reads a whole file.
     ///
     /// - Parameter most: More bytes than this are an error, `EFBIG`.
-    /// - Returns: Nil if there is none.
+    /// - Returns: Nil if there is no file.
     package static func read(_ path: String, most: Int = .max) throws(SystemError) -> [UInt8]? {
-        // Without waiting for a writer where the name is that of a pipe.
+        // Does not wait for a writer if the file is a pipe.
         let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard file >= 0 else {
             if errno == ENOENT { return nil }
@@ -60,7 +60,7 @@ package enum AtomicFile {
         }
     }
 
-    /// The text of a file such as the kernel shows; empty where it cannot be read.
+    /// The text of a file such as those in /proc; empty if it cannot be read.
     package static func text(_ path: String) -> String {
         String(decoding: ((try? read(path)) ?? nil) ?? [], as: UTF8.self)
     }

@@ -1,4 +1,4 @@
-/// Blobs as text, written where they belong: Foundation copies them twice for that.
+/// Writes blobs as text directly to their destination: Foundation copies them twice.
 enum Base64 {
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
 

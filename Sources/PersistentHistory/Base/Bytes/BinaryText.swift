@@ -2,11 +2,11 @@ internal import Glibc
 
 /// Text that identifies something of a store, compared byte by byte, as SQLite's collation BINARY does.
 ///
-/// Swift's `String` takes two texts for equal that have the same canonical form: `é` may be one character or two. To
-/// SQLite these are two keys, two columns, two tables and two authors. So a `String` is to be shown, and what is to
-/// be compared or looked up is a `BinaryText`.
+/// Swift's `String` treats two texts of the same canonical form as equal: `é` may be one character or
+/// two. SQLite treats them as two keys, two columns, two tables and two authors. So use `String` for
+/// display, and `BinaryText` for comparisons and look-ups.
 public struct BinaryText: Sendable {
-    /// The text, to be shown.
+    /// The text, for display.
     public let text: String
 
     /// The text that a string holds.
@@ -17,7 +17,7 @@ extension BinaryText: Hashable, Comparable {
     /// Whether two texts have the same bytes.
     public static func == (a: Self, b: Self) -> Bool { a.text.hasSameBytes(as: b.text) }
 
-    /// The order of the bytes.
+    /// Orders by bytes.
     public static func < (a: Self, b: Self) -> Bool { a.text.precedes(b.text) }
 
     /// Hashes the bytes.
@@ -46,7 +46,7 @@ extension BinaryText: Codable {
 }
 
 extension String {
-    /// Whether two texts have the same bytes, which `==` does not say.
+    /// Whether two texts have the same bytes. `==` does not tell.
     package func hasSameBytes(as other: String) -> Bool {
         let (mine, its) = (utf8, other.utf8)
         guard mine.count == its.count else { return false }
@@ -56,14 +56,14 @@ extension String {
         return isSame.flatMap { $0 } ?? mine.elementsEqual(its)
     }
 
-    /// The order of the bytes.
+    /// Whether the text comes first in byte order.
     package func precedes(_ other: String) -> Bool { utf8.lexicographicallyPrecedes(other.utf8) }
 
-    /// Whether the text begins with these bytes. (`hasPrefix` compares characters: an accent behind the prefix
-    /// belongs to its last one.)
+    /// Whether the text begins with these bytes. (`hasPrefix` compares characters: a combining accent
+    /// after the prefix belongs to its last one.)
     package func hasBytePrefix(_ prefix: String) -> Bool { utf8.starts(with: prefix.utf8) }
 
-    /// The text with letters of ASCII alone made capitals: SQLite's words.
+    /// The text with ASCII letters in upper case, as for SQLite's keywords.
     var asciiUppercased: String {
         String(decoding: utf8.map { (0x61...0x7a).contains($0) ? $0 & 0xdf : $0 }, as: UTF8.self)
     }
@@ -89,19 +89,19 @@ extension Optional where Wrapped == String {
 }
 
 extension [String] {
-    /// Whether these are the same names in the same order.
+    /// Whether both have the same names in the same order.
     package func haveSameBytes(as others: [String]) -> Bool {
         elementsEqual(others) { $0.hasSameBytes(as: $1) }
     }
 }
 
 extension Sequence<String> {
-    /// The texts as names to be looked up.
+    /// The texts as names for look-ups.
     package var asBinary: [BinaryText] { map { BinaryText($0) } }
 }
 
 extension Hasher {
-    /// Hashes a text's bytes, as texts that differ in them are different.
+    /// Hashes a text's bytes, because texts with different bytes are different.
     mutating func combine(bytesOf text: String) {
         let isDone: Void? = text.utf8.withContiguousStorageIfAvailable {
             combine(bytes: UnsafeRawBufferPointer($0))
@@ -114,7 +114,7 @@ extension Hasher {
 // A name from elsewhere, such as a column of a schema, is looked up as it comes.
 
 extension Set<BinaryText> {
-    /// The names among these.
+    /// A set of these names.
     public init(names: some Sequence<String>) { self.init(names.lazy.map { BinaryText($0) }) }
 
     /// Whether a name is in the set, compared byte by byte.
@@ -126,13 +126,13 @@ extension Set<BinaryText> {
 }
 
 extension Dictionary where Key == BinaryText {
-    /// The value of a name, compared byte by byte; nil where there is none.
+    /// The value of a name, compared byte by byte; nil if there is none.
     public subscript(name: String) -> Value? {
         get { self[BinaryText(name)] }
         set { self[BinaryText(name)] = newValue }
     }
 
-    /// The value of a name, compared byte by byte; a default where there is none.
+    /// The value of a name, compared byte by byte, or a default if there is none.
     public subscript(name: String, default value: @autoclosure () -> Value) -> Value {
         get { self[BinaryText(name), default: value()] }
         _modify { yield &self[BinaryText(name), default: value()] }

@@ -1,15 +1,15 @@
 internal import Glibc
 
-/// Bytes that are written one behind the other.
+/// A buffer to which bytes are appended.
 ///
-/// The memory has one owner, so that nothing but the room is checked on each append: an array also asks whether it
-/// is shared, which took half of the time of writing a call.
+/// Its memory has one owner, so an append checks only the capacity. An array also checks whether it is
+/// shared, which took half the time of writing a call.
 package struct ByteBuffer: ~Copyable {
     /// Nil until something is written.
     private var memory: UnsafeMutablePointer<UInt8>?
     private var capacity = 0
     private let leastCapacity: Int
-    /// Where the bytes are.
+    /// Where the bytes begin.
     private var start = 0
     private var end = 0
 
@@ -19,10 +19,10 @@ package struct ByteBuffer: ~Copyable {
 
     package var count: Int { end - start }
 
-    /// A copy of what was written.
+    /// A copy of the bytes.
     package var array: [UInt8] { withBytes { Array($0) } }
 
-    /// A copy of what was written, which must be UTF-8.
+    /// A copy of the bytes as text. They must be UTF-8.
     package var text: String { withBytes { String(decoding: $0, as: UTF8.self) } }
 
     package func withBytes<T, Failure>(_ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> T)
@@ -31,7 +31,7 @@ package struct ByteBuffer: ~Copyable {
         try body(UnsafeBufferPointer(start: memory.map { $0 + start }, count: count))
     }
 
-    /// Where the next bytes go, which are no more than this.
+    /// Where to write the next bytes, up to this many.
     @inline(__always) private mutating func room(for length: Int) -> UnsafeMutablePointer<UInt8> {
         if let memory, length <= capacity - end { return memory + end }
         return grow(by: length)
@@ -46,7 +46,7 @@ package struct ByteBuffer: ~Copyable {
         append(text.utf8Start, text.utf8CodeUnitCount)
     }
 
-    /// `"name":`, after a comma where one is due.
+    /// Appends `"name":`, after a comma if required.
     @inline(__always) package mutating func append(name: StaticString, comma: Bool) {
         let length = name.utf8CodeUnitCount
         var pointer = room(for: length + 4)
@@ -79,19 +79,19 @@ package struct ByteBuffer: ~Copyable {
         end += length
     }
 
-    /// In decimal digits.
+    /// Appends decimal digits.
     package mutating func append(decimal value: Int64) {
         if value < 0 { append(UInt8(ascii: "-")) }
         append(decimal: value.magnitude)
     }
 
-    /// In decimal digits.
+    /// Appends decimal digits.
     package mutating func append(decimal value: UInt64) {
         if value < 10 { return append(UInt8(ascii: "0") + UInt8(value)) }
         let length = Self.digits(of: value)
         var pointer = room(for: length) + length
         var rest = value
-        // Two at a time, from the last on.
+        // Two digits at a time, from the last one.
         while rest >= 100 {
             let quotient = rest / 100
             pointer -= 2
@@ -120,14 +120,14 @@ package struct ByteBuffer: ~Copyable {
         return count + (rest >= 1000 ? 3 : rest >= 100 ? 2 : rest >= 10 ? 1 : 0)
     }
 
-    /// Forgets the beginning. Nothing is moved: there may be much behind it.
+    /// Drops the beginning. Nothing is moved, because much may follow.
     package mutating func removeFirst(_ length: Int) {
         precondition(0...count ~= length)
         start += length
         if start == end { removeAll() }
     }
 
-    /// Forgets what was written. The memory is kept for the next time unless that was unusually much.
+    /// Drops everything. The memory is kept unless it is unusually large.
     package mutating func removeAll() {
         (start, end) = (0, 0)
         guard capacity > Self.mostKept else { return }
@@ -139,7 +139,7 @@ package struct ByteBuffer: ~Copyable {
 
     @inline(never) private mutating func grow(by length: Int) -> UnsafeMutablePointer<UInt8> {
         if let memory, start >= count, length <= capacity - count {
-            // At least half is free, so that each byte is moved once at most.
+            // At least half is free, so each byte is moved at most once.
             memcpy(memory, memory + start, count)
             (start, end) = (0, count)
             return memory + end

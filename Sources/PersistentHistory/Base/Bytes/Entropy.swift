@@ -2,8 +2,8 @@ internal import CPlatform
 package import FoundationEssentials
 internal import Glibc
 
-/// Random bits of the kernel's, for identities: they come from getrandom(2), which needs no descriptor, and are never
-/// made up where it fails.
+/// Random bits of the kernel for identities. They come from getrandom(2), which needs no descriptor. If
+/// it fails, there is no fallback.
 package enum Entropy {
     /// A random UUID (RFC 9562, version 4).
     package static func uuid() throws(SystemError) -> UUID {
@@ -15,7 +15,7 @@ package enum Entropy {
         var bytes: uuid_t = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
         let (count, number): (Int, Int32) = withUnsafeMutableBytes(of: &bytes) { buffer in
             while true {
-                // Up to 256 bytes come whole or not at all.
+                // Up to 256 bytes are returned completely or not at all.
                 let count = fill(buffer)
                 if count >= 0 || errno != EINTR { return (count, errno) }
             }
@@ -41,7 +41,8 @@ extension StoreID {
 }
 
 extension UUID {
-    /// A random UUID for what lives no longer than the process. Unlike `UUID()`, it opens no file.
+    /// A random UUID for something that exists only as long as the process. Unlike `UUID()`, it opens no
+    /// file.
     package static func random() -> UUID {
         let bytes = withUnsafeBytes(of: (UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max))) {
             $0.loadUnaligned(as: uuid_t.self)

@@ -1,4 +1,4 @@
-/// Bytes as digits.
+/// Bytes as hexadecimal digits.
 enum Hexadecimal {
     static func digit(_ value: UInt8, upperCase: Bool = false) -> UInt8 {
         value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: upperCase ? "A" : "a") + value - 10
@@ -9,7 +9,7 @@ enum Hexadecimal {
         text.append(digit(byte & 15, upperCase: upperCase))
     }
 
-    /// - Parameter bytes: The sixteen of a UUID, which is written in upper case.
+    /// - Parameter bytes: The sixteen bytes of a UUID, which is written in upper case.
     static func append(uuid bytes: some Collection<UInt8>, to text: inout ByteBuffer) {
         for (index, byte) in bytes.enumerated() {
             if index == 4 || index == 6 || index == 8 || index == 10 { text.append(UInt8(ascii: "-")) }
@@ -17,7 +17,7 @@ enum Hexadecimal {
         }
     }
 
-    /// The bytes that digits of either case say; nil if they are none.
+    /// The bytes of digits in either case; nil if the text is something else.
     static func bytes(_ digits: some Collection<UInt8>) -> [UInt8]? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(digits.count / 2)

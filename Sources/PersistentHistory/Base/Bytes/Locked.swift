@@ -1,10 +1,10 @@
 internal import Glibc
 
-/// A value behind a lock, for the few places where neither an actor nor a value will do.
+/// A value behind a lock, for the few places where neither an actor nor a value suffices.
 ///
-/// `@unchecked` because the compiler cannot see that the lock guards the value: every access goes
-/// through `withLock`. (`Synchronization.Mutex` would need no such word, but ThreadSanitizer
-/// reports false races in it.)
+/// `@unchecked` because the compiler cannot see that the lock guards the value: every access goes through
+/// `withLock`. (`Synchronization.Mutex` would not need it, but ThreadSanitizer reports false races in
+/// it.)
 package struct Locked<Value: Sendable>: @unchecked Sendable {
     private let box: LockedBox<Value>
 
@@ -15,13 +15,13 @@ package struct Locked<Value: Sendable>: @unchecked Sendable {
     }
 }
 
-/// The value and its lock are one object, so that they are found in the same line of memory. The lock is in front: a
-/// value of no size would be where the object's type is, which everybody reads.
+/// The value and its lock are one object, so that they share a cache line. The lock comes first: a value
+/// of size zero would be at the object's type, which all threads read.
 private final class LockedBox<Value>: ManagedBuffer<pthread_mutex_t, Value> {
     static func make(_ value: Value) -> LockedBox {
         let box = create(minimumCapacity: 1) { _ in pthread_mutex_t() }
         box.withUnsafeMutablePointers { lock, values in
-            // Can fail only where memory has to be allocated for it, which it has not here.
+            // It fails only if it has to allocate memory, which it does not here.
             pthread_mutex_init(lock, nil)
             values.initialize(to: value)
         }

@@ -1,5 +1,5 @@
-// What names something of a history is text in a program's own files and messages: what is decoded equals what was
-// encoded. A history itself has one form for others: the tools' JSON (see `HistoryJSON`).
+// Identifiers of a history are encoded as text in a program's own files and messages, and decode to equal
+// values. A whole history has only one external form: the tools' JSON (see `HistoryJSON`).
 
 extension StoreID: Codable {
     /// Reads the id's text.
@@ -31,8 +31,8 @@ extension HistoryTimestamp: Codable {
         }
     }
 
-    /// Writes ISO 8601 in UTC with milliseconds. A year that does not have four digits is not written so by
-    /// everybody: then it is milliseconds since 1970.
+    /// Writes ISO 8601 in UTC with milliseconds. For a year without four digits, which not every reader
+    /// accepts in ISO 8601, it writes milliseconds since 1970.
     public func encode(to encoder: any Encoder) throws {
         let text = description
         if HistoryTimestamp(iso8601: text) == self { return try encoder.writeText(text) }
@@ -52,7 +52,7 @@ extension ObjectIDURL: Codable {
 }
 
 extension Decoder {
-    /// A value that has one text.
+    /// Decodes a value that is encoded as text.
     fileprivate func readText<T>(_ name: String, _ value: (String) -> T?) throws -> T {
         let text = try singleValueContainer().decode(String.self)
         if let value = value(text) { return value }

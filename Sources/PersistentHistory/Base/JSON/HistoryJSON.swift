@@ -1,11 +1,11 @@
-/// The history's values in the form in which `historyctl` prints them and plugins read them.
+/// Writes the history's values in the form that `historyctl` prints and plugins read.
 ///
-/// One place for one form: an object id looks the same in a log, in a hook's call and on a
-/// terminal. Everything is written straight into bytes.
+/// The form is defined in one place, so an object id looks the same in a log, in a hook's call and on a
+/// terminal. Everything is written directly as bytes.
 package enum HistoryJSON {
     // MARK: Values and identities
 
-    /// Numbers as numbers, null as null, a blob as `{"base64":"…"}`, text that is not valid
+    /// Writes numbers as numbers, null as null, a blob as `{"base64":"…"}`, and text that is not valid
     /// UTF-8, which JSON cannot hold, as `{"base64Text":"…"}`.
     package static func write(_ value: HistoryValue, to json: inout JSONBytes) {
         switch value {
@@ -52,8 +52,8 @@ package enum HistoryJSON {
     // MARK: Tombstones
 
     /// - Parameters:
-    ///   - isTyped: Whether the model says what is Boolean.
-    ///   - isDated: Whether it is known when the row was deleted.
+    ///   - isTyped: Whether the model says which values are Boolean.
+    ///   - isDated: Whether the time of the delete is known.
     package static func write(
         _ tombstone: Tombstone, isTyped: Bool = false, isDated: Bool = true, to json: inout JSONBytes
     ) {
@@ -105,7 +105,7 @@ package enum HistoryJSON {
         write(transaction, &noValues, to: &json)
     }
 
-    /// Some changes of a transaction: all parts, one after the other, are what the whole transaction is.
+    /// Writes some changes of a transaction. All parts in order make up the whole transaction.
     package static func write(
         _ changes: [HistoryChange], of transaction: HistoryTransaction, isFirst: Bool, isLast: Bool,
         to json: inout JSONBytes
@@ -116,7 +116,7 @@ package enum HistoryJSON {
             json.name("changes")
             json.beginning("[")
         } else {
-            // What comes next is not the first of its array.
+            // What follows is not the first element of its array.
             json.end("")
         }
         let store = transaction.token.store
@@ -124,7 +124,7 @@ package enum HistoryJSON {
         if isLast { json.end("]}") }
     }
 
-    /// The same, with the rows of its objects.
+    /// The same, with the rows of the changed objects.
     static func write(
         _ transaction: HistoryTransaction, _ values: inout ValueWriter?, to json: inout JSONBytes
     ) {
@@ -142,7 +142,7 @@ package enum HistoryJSON {
         }
     }
 
-    /// The array of what an observer receives: of each change the entity, the operation and the
+    /// Writes the array that an observer receives: for each change the entity, the operation and the
     /// object, with the time and the author of its transaction.
     static func writeContexts(
         _ changes: ArraySlice<HistoryChange>, of transaction: HistoryTransaction,
@@ -176,7 +176,7 @@ package enum HistoryJSON {
         write(transaction.timestamp, to: &json)
     }
 
-    /// Where each of some changes is: a copy would count the references to everything that it has.
+    /// Visits changes by index: copying one would count the references to everything in it.
     @inline(__always) private static func forEach(
         _ changes: ArraySlice<HistoryChange>, _ body: (UnsafePointer<HistoryChange>) -> Void
     ) {
@@ -232,14 +232,14 @@ package enum HistoryJSON {
         }
     }
 
-    /// There is more that changed than has a name.
+    /// Says that more has changed than has a name.
     private static func writeUnnamed(_ properties: [String], to json: inout JSONBytes) {
         json.member("changedPropertiesUnknown", true)
         if properties.isEmpty { return }
         json.member("unnamedProperties", properties)
     }
 
-    // MARK: Places and times
+    // MARK: Positions and times
 
     static func write(_ token: HistoryToken, to json: inout JSONBytes) {
         json.plainString { bytes in

@@ -1,18 +1,18 @@
 package import FoundationEssentials
 
-/// JSON (RFC 8259), written straight into bytes: no tree, no encoder, no intermediate text.
+/// JSON (RFC 8259), written directly as bytes: no tree, no encoder, no intermediate text.
 ///
-/// Commas are put where they belong; that objects and arrays are closed is the caller's duty, best
-/// met with `object` and `array`. The bytes are always valid UTF-8, and hold no line break but
-/// those of `endLine`.
+/// Commas are inserted automatically. The caller must close objects and arrays, preferably with `object`
+/// and `array`. The bytes are always valid UTF-8, and contain no line breaks except those of `endLine`.
 package struct JSONBytes: ~Copyable {
     package private(set) var bytes: ByteBuffer
-    /// Whether what comes next is not the first of its object, array or line, nor a member's value.
+    /// Whether a comma comes before the next value: it is neither the first of its object, array or line,
+    /// nor a member's value.
     private var needsComma = false
-    /// The last time that was written, and its text: it is often written again.
+    /// The last timestamp and its text, because it is often written again.
     private var lastTimestamp: HistoryTimestamp?
     private var timestampText = ByteBuffer()
-    /// How a value is written that is an integer beyond 2^53.
+    /// How to write a value that is an integer beyond 2^53.
     package var largeIntegers = LargeIntegers.number
 
     package init(reservingCapacity capacity: Int = 0) {
@@ -24,10 +24,10 @@ package struct JSONBytes: ~Copyable {
     /// Appends lines, or the rest of some, that were written elsewhere.
     package mutating func lines(_ json: [UInt8]) { bytes.append(json) }
 
-    /// Forgets the beginning of what was written.
+    /// Drops the beginning of what was written.
     package mutating func removeFirst(_ count: Int) { bytes.removeFirst(count) }
 
-    /// Forgets what was written, and keeps the memory.
+    /// Drops what was written, and keeps the memory.
     package mutating func removeAll() {
         bytes.removeAll()
         needsComma = false
@@ -58,13 +58,13 @@ package struct JSONBytes: ~Copyable {
         needsComma = true
     }
 
-    /// A member's name, of plain characters; its value follows.
+    /// Writes a member's name of plain characters. Its value must follow.
     @inline(__always) package mutating func name(_ name: StaticString) {
         bytes.append(name: name, comma: needsComma)
         needsComma = false
     }
 
-    /// A member's name; its value follows.
+    /// Writes a member's name. Its value must follow.
     @_disfavoredOverload
     package mutating func name(_ name: String) {
         string(name)
@@ -72,39 +72,39 @@ package struct JSONBytes: ~Copyable {
         needsComma = false
     }
 
-    /// Ends a line, so that what follows is a document of its own.
+    /// Ends a line: what follows is a separate document.
     package mutating func endLine() {
         bytes.append(UInt8(ascii: "\n"))
         needsComma = false
     }
 
-    /// A value that is JSON already.
+    /// Writes a value that is already JSON.
     package mutating func raw(_ json: [UInt8]) {
         separate()
         bytes.append(json)
     }
 
-    /// Members that are JSON already, up to a name whose value follows.
+    /// Writes members that are already JSON, up to a name whose value must follow.
     mutating func members(_ json: [UInt8]) {
         separate()
         bytes.append(json)
         needsComma = false
     }
 
-    /// What is JSON already, up to where a value follows.
+    /// Writes text that is already JSON, up to where a value must follow.
     @inline(__always) package mutating func beginning(_ json: StaticString) {
         separate()
         bytes.append(json)
         needsComma = false
     }
 
-    /// What is JSON already, behind a value.
+    /// Writes text that is already JSON after a value.
     @inline(__always) package mutating func end(_ json: StaticString) {
         bytes.append(json)
         needsComma = true
     }
 
-    /// An object of one member, whose beginning is JSON already.
+    /// Writes an object of one member, whose beginning is already JSON.
     mutating func object(beginning json: [UInt8], value: (inout JSONBytes) -> Void) {
         members(json)
         value(&self)
@@ -130,10 +130,10 @@ package struct JSONBytes: ~Copyable {
 
     package mutating func integer(_ value: Int) { integer(Int64(value)) }
 
-    /// The shortest text that reads back as the same number, and that shows it is a real (`3.0`).
+    /// Writes the shortest text that reads back as the same number, and shows that it is a real (`3.0`).
     ///
-    /// JSON has no infinities: they are `9e999` and `-9e999`, as SQLite itself writes them, which
-    /// every reader takes for infinite or refuses, and none for another number. Not-a-number,
+    /// JSON has no infinities. They are written as `9e999` and `-9e999`, as SQLite writes them: every
+    /// reader takes those for infinite or refuses them, and none reads another number. Not-a-number,
     /// which SQLite stores as null, is null.
     package mutating func real(_ value: Double) {
         separate()
@@ -154,7 +154,7 @@ package struct JSONBytes: ~Copyable {
 
     package mutating func string(_ text: String) { string(text, end: { _ in }) }
 
-    /// A string that is written piece by piece, of characters that need no escape.
+    /// Writes a string piece by piece, of characters that need no escape.
     @inline(__always) mutating func plainString(_ write: (inout ByteBuffer) -> Void) {
         separate()
         bytes.append(UInt8(ascii: "\""))
@@ -162,13 +162,13 @@ package struct JSONBytes: ~Copyable {
         bytes.append(UInt8(ascii: "\""))
     }
 
-    /// A text, and behind it what is written piece by piece, of characters that need no escape.
+    /// Writes a text followed by pieces of characters that need no escape.
     @inline(__always) mutating func string(_ text: String, end write: (inout ByteBuffer) -> Void) {
         var text = text
         text.withUTF8 { string($0, end: write) }
     }
 
-    /// A text of valid UTF-8.
+    /// Writes a text of valid UTF-8.
     @inline(__always) package mutating func string(
         _ utf8: UnsafeBufferPointer<UInt8>, end write: (inout ByteBuffer) -> Void = { _ in }
     ) {
@@ -183,12 +183,12 @@ package struct JSONBytes: ~Copyable {
         if let text { string(text) } else { null() }
     }
 
-    /// A string of base64 (RFC 4648, section 4, padded).
+    /// Writes a string of base64 (RFC 4648, section 4, padded).
     package mutating func base64(_ blob: [UInt8]) {
         plainString { Base64.append(blob, to: &$0) }
     }
 
-    /// The string that `uuidString` gives, without its detour by printf(3): every call has one.
+    /// Writes the same string as `uuidString`, without its detour through printf(3): every call has one.
     package mutating func uuid(_ uuid: UUID) {
         plainString { bytes in
             withUnsafeBytes(of: uuid.uuid) { Hexadecimal.append(uuid: $0, to: &bytes) }
@@ -224,14 +224,14 @@ package struct JSONBytes: ~Copyable {
 
     // MARK: Pieces
 
-    /// A comma where one is due; the next value needs one.
+    /// Writes a comma if required. The next value then needs one.
     @inline(__always) private mutating func separate() {
         if needsComma { bytes.append(UInt8(ascii: ",")) }
         needsComma = true
     }
 
     private mutating func appendEscaped(_ utf8: UnsafeBufferPointer<UInt8>) {
-        // Runs that need no escape are copied whole.
+        // Runs that need no escape are copied as a whole.
         var start = 0
         var index = 0
         while index < utf8.count {
@@ -245,7 +245,7 @@ package struct JSONBytes: ~Copyable {
         bytes.append(UnsafeBufferPointer(rebasing: utf8[start...]))
     }
 
-    /// A text's characters as they stand in a string.
+    /// A text's characters as they are written in a string.
     static func escaped(_ text: String) -> [UInt8] {
         var json = JSONBytes()
         json.string(text)
@@ -272,8 +272,8 @@ package struct JSONBytes: ~Copyable {
 }
 
 extension Double {
-    /// The shortest text that reads back as the same number and shows that it is a real; for an
-    /// infinity and for not-a-number see `JSONBytes.real`.
+    /// The shortest text that reads back as the same number and shows that it is a real. For infinities
+    /// and not-a-number see `JSONBytes.real`.
     var shortestText: String {
         if isNaN { return "null" }
         if isInfinite { return self < 0 ? "-9e999" : "9e999" }

@@ -2,29 +2,29 @@ internal import CPlatform
 internal import DequeModule
 internal import Dispatch
 
-/// Threads for blocking work: what waits for a lock, a disk or another program, and what takes long.
+/// Threads for blocking work: work that waits for a lock, a disk or another program, or that takes long.
 ///
-/// There are as many as there is work at the same time, so work that hangs takes nothing from others. A thread that
-/// has nothing to do ends after some seconds; one is kept, because the next commit needs it.
+/// There are as many threads as there is concurrent work, so work that hangs delays no other. An idle
+/// thread ends after some seconds. One is kept, because the next commit needs it.
 package final class BlockingThreads: Sendable {
     package static let shared = BlockingThreads()
 
     package typealias Work = @Sendable () -> Void
 
     fileprivate struct State {
-        /// The last one to become idle comes first: its stack and its processor's caches are warm.
+        /// The thread that became idle last is used first: its stack and its processor's caches are warm.
         var idle: [IdleThread] = []
-        /// What no thread could be made for.
+        /// Work for which no thread could be created.
         var waiting: Deque<Work> = []
         var count = 0
         var retry: LoopTimer?
-        /// Since when work waits.
+        /// Since when work has been waiting.
         var lackingSince: ContinuousClock.Instant?
     }
 
     /// How long a thread waits for more work before it ends.
     private static let idleTime: Duration = .seconds(5)
-    /// How long to wait before another thread is asked for, where the system has refused one.
+    /// How long to wait before another attempt, after the system has refused a thread.
     fileprivate static let retryInterval: Duration = .milliseconds(100)
 
     private let state = Locked(State())
@@ -35,13 +35,13 @@ package final class BlockingThreads: Sendable {
         self.makeThread = makeThread
     }
 
-    /// How many threads there are, how much work waits because the system refuses another thread, and for how long some
-    /// does.
+    /// How many threads exist, how much work waits because the system refuses another thread, and for how
+    /// long the oldest of it has waited.
     package var measures: (threads: Int, waiting: Int, lackTime: Duration) {
         state.withLock { ($0.count, $0.waiting.count, $0.lackingSince.map { .now - $0 } ?? .zero) }
     }
 
-    /// Does work on a thread of its own.
+    /// Runs work on a blocking thread.
     package func run(_ work: @escaping Work) {
         let idle = state.withLock { state in
             let idle = state.idle.popLast()
@@ -51,9 +51,9 @@ package final class BlockingThreads: Sendable {
         if let idle { idle.hand(work) } else { start(work) }
     }
 
-    /// Does work on a thread of its own, and blocks the caller's no longer than some time.
+    /// Runs work on a blocking thread, and blocks the caller's thread for a limited time.
     ///
-    /// - Returns: Nil if it takes longer. The work goes on, and its result is not used.
+    /// - Returns: Nil if it takes longer. The work continues, and its result is discarded.
     package func result<T: Sendable>(within limit: Duration, _ work: @escaping @Sendable () -> T) -> T? {
         let result = Locked<T?>(nil)
         let isDone = TimedSemaphore()
@@ -69,7 +69,7 @@ package final class BlockingThreads: Sendable {
     private func start(_ work: @escaping Work) {
         if tryToStart(work) { return }
         let idle = state.withLock { state -> IdleThread? in
-            // One may have become idle since, and looks at what waits no more.
+            // A thread that has become idle since then no longer looks at waiting work.
             if let idle = state.idle.popLast() { return idle }
             state.waiting.append(work)
             state.lackingSince = state.lackingSince ?? .now
@@ -85,7 +85,7 @@ package final class BlockingThreads: Sendable {
         return false
     }
 
-    /// Those threads that there are may hang: so others are asked for again.
+    /// Existing threads may hang, so another one is requested again.
     fileprivate func tryAgain() {
         state.withLock { $0.retry = nil }
         while let (work, idle) = state.withLock({ $0.takeWaiting() }) {
@@ -102,7 +102,7 @@ package final class BlockingThreads: Sendable {
     }
 
     private func work(first: @escaping Work) {
-        // A short pause is not made longer by the kernel's slack, 50 µs.
+        // Keeps the kernel's timer slack of 50 µs from prolonging short pauses.
         cplatform_exact_pauses()
         let thread = IdleThread()
         var work = first
@@ -123,7 +123,7 @@ package final class BlockingThreads: Sendable {
         }
     }
 
-    /// - Returns: Nil if the thread is to end; else what it was given at the last moment.
+    /// - Returns: Nil if the thread must end; otherwise work that it was given at the last moment.
     private func leave(_ thread: IdleThread) -> Work? {
         let isGivenWork = state.withLock { state in
             guard let index = state.idle.firstIndex(where: { $0 === thread }) else { return true }
@@ -136,7 +136,7 @@ package final class BlockingThreads: Sendable {
 }
 
 extension BlockingThreads.State {
-    /// The work that has waited longest, with a thread that is idle, or is to be made.
+    /// The work that has waited longest, with a thread that is idle or has to be created.
     fileprivate mutating func takeWaiting() -> (BlockingThreads.Work, IdleThread?)? {
         guard let work = waiting.popFirst() else { return nil }
         if waiting.isEmpty { lackingSince = nil }
@@ -161,13 +161,13 @@ private final class IdleThread: Sendable {
         isHanded.signal()
     }
 
-    /// - Returns: Nil if the time is over.
+    /// - Returns: Nil on timeout.
     func wait(atMost time: Duration?) -> BlockingThreads.Work? {
         isHanded.wait(atMost: time) ? work.withLock { $0.take() } : nil
     }
 }
 
-/// What threads are to do that sleep while there is nothing.
+/// A queue of work for threads that block while it is empty.
 package final class ThreadQueue<Element: Sendable>: Sendable {
     private let elements = Locked<Deque<Element>>([])
     private let count = DispatchSemaphore(value: 0)
@@ -179,7 +179,7 @@ package final class ThreadQueue<Element: Sendable>: Sendable {
         count.signal()
     }
 
-    /// Blocks the thread until there is something.
+    /// Blocks the thread until there is an element.
     package func next() -> Element {
         while true {
             count.wait()
@@ -188,10 +188,10 @@ package final class ThreadQueue<Element: Sendable>: Sendable {
     }
 }
 
-/// Does blocking work on a thread of its own: see `BlockingThreads`.
+/// Runs blocking work on a blocking thread: see `BlockingThreads`.
 ///
-/// The body is `@concurrent` and `@Sendable`, so it has no isolation: on the loop it would keep all others
-/// waiting.
+/// The body is `@concurrent` and `@Sendable`, so it has no isolation: on the loop it would block
+/// everything else.
 @concurrent package func onPool<T: Sendable, Failure: Error>(
     _ body: @escaping @concurrent @Sendable () async throws(Failure) -> T
 ) async throws(Failure) -> T {
@@ -201,8 +201,8 @@ package final class ThreadQueue<Element: Sendable>: Sendable {
     return try result.get()
 }
 
-/// Is called by what may wait for a lock, a disk or another program: on the loop, all stores would wait with it. Debug
-/// builds trap there.
+/// Call this in a function that may wait for a lock, a disk or another program: on the loop, all stores
+/// would wait with it. Debug builds trap there.
 @inline(__always) package func assertMayWait(_ function: StaticString = #function) {
     assert(!HistoryLoop.isCurrent, "\(function) may wait, and is called on the loop.")
 }

@@ -1,13 +1,13 @@
 internal import Glibc
 
-/// A descriptor that this process owns, read or written without ever blocking a thread.
+/// A descriptor that this process owns. Reading and writing it never block a thread.
 ///
-/// One task at a time waits for it.
+/// Only one task may wait for it at a time.
 package final class Descriptor: Sendable {
     private struct State {
-        /// An edge came while no task waited.
+        /// An edge came while no task was waiting.
         var isReady = false
-        /// Nothing is waited for any more; what is there may still be read.
+        /// Waiting has ended. Available data may still be read.
         var isExpired = false
         var isClosed = false
         var registration: UInt64?
@@ -19,7 +19,7 @@ package final class Descriptor: Sendable {
     private let loop: HistoryLoop
     private let state = Locked(State())
 
-    /// Takes the descriptor over, also if it throws.
+    /// Takes ownership of the descriptor, even if it throws.
     package init(
         adopting number: Int32, for interest: HistoryLoop.Interest, file: StaticString = #fileID,
         line: UInt = #line
@@ -43,7 +43,7 @@ package final class Descriptor: Sendable {
         }
     }
 
-    /// Closes it, once, and ends all waiting.
+    /// Closes it once, and ends all waiting.
     package func close() {
         let (isFirst, waiter, registration) = state.withLock { state in
             let isFirst = !state.isClosed
@@ -57,9 +57,9 @@ package final class Descriptor: Sendable {
         waiter?.resume()
     }
 
-    /// Ends all waiting: a reader gets what is in the pipe now, and then the end.
+    /// Ends all waiting. A reader gets what is in the pipe now, and then the end.
     ///
-    /// For a pipe of a process that has ended, whose other end some descendant may hold open.
+    /// For the pipe of a process that has ended: a descendant may still hold the other end open.
     package func expire() {
         let (waiter, handler) = state.withLock { state in
             state.isExpired = true
@@ -69,8 +69,8 @@ package final class Descriptor: Sendable {
         if let handler { loop.soon(handler) }
     }
 
-    /// Calls the handler at each edge from now on, and soon where one has come already, instead of waking a task that
-    /// waits. Nil ends that.
+    /// Calls the handler at each edge from now on, and soon if one has come already, instead of waking a
+    /// waiting task. Nil ends that.
     package func onReady(_ handler: HistoryLoop.Handler?) {
         let isDue = state.withLock { state in
             if state.isClosed { return false }
@@ -95,9 +95,9 @@ package final class Descriptor: Sendable {
         waiter?.resume()
     }
 
-    /// Waits for the next edge; returns at once where one came, and where the task is cancelled.
+    /// Waits for the next edge. Returns at once if one has come, or if the task is cancelled.
     ///
-    /// - Returns: false if there is nothing to wait for any more.
+    /// - Returns: False if there is nothing to wait for any more.
     package func wait() async -> Bool {
         await withTaskCancellationHandler {
             await waitUncancelled() && !Task.isCancelled
@@ -106,7 +106,7 @@ package final class Descriptor: Sendable {
         }
     }
 
-    /// The same, but it does not heed the task's cancellation.
+    /// The same, but it ignores the task's cancellation.
     package func waitUncancelled() async -> Bool {
         await withCheckedContinuation { continuation in
             let isOver = state.withLock { state in
@@ -122,14 +122,14 @@ package final class Descriptor: Sendable {
         return state.withLock { !$0.isExpired && !$0.isClosed }
     }
 
-    /// Reads what is there, waiting until something is.
+    /// Reads what is available, and waits until something is.
     ///
-    /// - Returns: 0 at the end of the file, after `expire`, and where the task is cancelled.
+    /// - Returns: 0 at the end of the file, after `expire`, and if the task is cancelled.
     package func read(into buffer: inout [UInt8]) async throws(SystemError) -> Int {
         while true {
             if let count = try readNow(into: &buffer) {
-                // A process that writes as fast as this one reads would keep the thread from all others. `Task.yield` would
-                // go to the runtime's own threads.
+                // A process that writes as fast as this one reads would keep the thread busy.
+                // `Task.yield` would switch to the runtime's own threads.
                 if count == buffer.count { try? await loop.sleep(for: .zero) }
                 return count
             }
@@ -138,7 +138,7 @@ package final class Descriptor: Sendable {
         }
     }
 
-    /// Reads what is there, without waiting.
+    /// Reads what is available, without waiting.
     ///
     /// - Returns: 0 at the end of the file and after `expire`; nil if there is nothing yet.
     package func readNow(into buffer: inout [UInt8]) throws(SystemError) -> Int? {
@@ -148,7 +148,7 @@ package final class Descriptor: Sendable {
         {
         case .closed: return 0
         case .done(let count):
-            // A pipe holds no more than one read takes, so the one after the expiry is the last.
+            // One read takes all that a pipe holds, so the read after the expiry is the last.
             if isLast { close() }
             return count
         case .wouldBlock: return isLast ? 0 : nil
@@ -160,7 +160,7 @@ package final class Descriptor: Sendable {
 
     /// Writes as much as there is room for, without waiting.
     ///
-    /// - Returns: how many bytes.
+    /// - Returns: The number of bytes.
     package func writeNow(_ bytes: UnsafeBufferPointer<UInt8>) throws(SystemError) -> Int {
         switch try attempt("write", { Glibc.write(number, bytes.baseAddress, bytes.count) }) {
         case .closed, .wouldBlock: 0
@@ -168,9 +168,9 @@ package final class Descriptor: Sendable {
         }
     }
 
-    /// Writes everything, waiting where the pipe is full.
+    /// Writes everything, and waits while the pipe is full.
     ///
-    /// - Returns: false if it was not all written, because the waiting was ended.
+    /// - Returns: False if the waiting was ended before everything was written.
     package func write(_ bytes: [UInt8]) async throws(SystemError) -> Bool {
         var rest = bytes[...]
         while !rest.isEmpty {
@@ -193,7 +193,7 @@ package final class Descriptor: Sendable {
         try attempt("write") { bytes.withUnsafeBytes { Glibc.write(number, $0.baseAddress, $0.count) } }
     }
 
-    /// Under the lock, so that the number is not closed, and given to another, in between.
+    /// Under the lock, so that the number is not closed and reused in between.
     private func attempt(_ call: String, _ body: () -> Int) throws(SystemError) -> Attempt {
         let result: Result<Attempt, SystemError> = state.withLock { state in
             if state.isClosed { return .success(.closed) }

@@ -1,8 +1,8 @@
 internal import CPlatform
 internal import Glibc
 
-/// Shares out the process's descriptors: each store takes what its files need before any of them is opened, so that
-/// the last store waits, and not whatever needs a descriptor next.
+/// Distributes the process's descriptors. Each store reserves what its files need before any of them is
+/// opened, so that the last store waits instead of whatever needs a descriptor next.
 package final class DescriptorBudget: Sendable {
     package static let shared = DescriptorBudget { DescriptorLimit.current }
 
@@ -14,14 +14,14 @@ package final class DescriptorBudget: Sendable {
     private let limit: @Sendable () -> Int
     private let state = Locked(State())
 
-    /// - Parameter limit: How many descriptors there are at the time of the call.
+    /// - Parameter limit: Returns the number of descriptors at the time of the call.
     init(limit: @escaping @Sendable () -> Int) { self.limit = limit }
 
-    /// How many descriptors stores leave to everything else: the log, the control socket, plugins, files that are open
-    /// for a moment. Never more than half of all.
+    /// Sets how many descriptors stores leave for everything else: the log, the control socket, plugins,
+    /// files that are open for a moment. At most half of all.
     package func keepSpare(_ count: Int) { state.withLock { $0.spare = count } }
 
-    /// Takes descriptors for a store.
+    /// Reserves descriptors for a store.
     ///
     /// - Throws: `HistoryError` with `.tooManyFiles`.
     func take(_ count: Int, for store: String) throws(HistoryError) -> Share {
@@ -38,8 +38,8 @@ package final class DescriptorBudget: Sendable {
             hint: HistoryError.raiseLimit)
     }
 
-    /// How many descriptors processes may use that are started for one call: half of what the stores have left, so that
-    /// a store that comes finds some.
+    /// How many descriptors processes that are started for one call may use: half of what the stores have
+    /// left, so that a new store finds some.
     var forProcesses: Int {
         let limit = limit()
         let left = state.withLock { limit - min($0.spare, limit / 2) - $0.taken }
@@ -48,7 +48,7 @@ package final class DescriptorBudget: Sendable {
 
     private func giveBack(_ count: Int) { state.withLock { $0.taken -= count } }
 
-    /// Descriptors that are taken for as long as this lives.
+    /// Descriptors that are reserved as long as this object exists.
     final class Share: Sendable {
         private let budget: DescriptorBudget
         private let count: Int
@@ -63,7 +63,7 @@ package final class DescriptorBudget: Sendable {
 }
 
 extension HistoryError {
-    /// - Parameter what: What cannot be done.
+    /// - Parameter what: The action that fails.
     static func tooManyFiles(_ what: String, cause: any Error) -> HistoryError {
         HistoryError(
             .tooManyFiles, "\(what): there is no descriptor left, of \(DescriptorLimit.current).",
@@ -75,23 +75,23 @@ extension HistoryError {
         "Raise the limit of open files: LimitNOFILE= in the unit, or prlimit(1) now."
 }
 
-/// How many descriptors this process may have.
+/// The limit on this process's descriptors.
 package enum DescriptorLimit {
-    /// The soft limit now. An operator can change it from outside (prlimit(1)).
+    /// The current soft limit. An operator can change it from outside (prlimit(1)).
     package static var current: Int {
         var limit = rlimit()
         guard getrlimit(resource, &limit) == 0 else { return Int(FD_SETSIZE) }
         return Int(clamping: limit.rlim_cur)
     }
 
-    /// Raises the soft limit to the hard one. The soft one is low for programs that use select(2), which this one does
-    /// not, and stays so for those that this one starts.
+    /// Raises the soft limit to the hard one. The soft limit is low for programs that use select(2). This
+    /// one does not, and its child processes keep the low limit.
     package static func raise() {
         var limit = rlimit()
         guard getrlimit(resource, &limit) == 0, limit.rlim_cur < limit.rlim_max else { return }
         let before = limit.rlim_cur
         limit.rlim_cur = limit.rlim_max
-        // Where that is refused, stores that do not fit wait, and say so.
+        // If that is refused, stores that do not fit wait, and report it.
         if setrlimit(resource, &limit) == 0 { given.withLock { $0 = UInt(before) } }
     }
 

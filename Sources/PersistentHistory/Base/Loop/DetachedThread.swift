@@ -16,12 +16,13 @@ private final class ThreadMain: Sendable {
     }
 }
 
-/// Signals are for other threads: the new one inherits a mask that blocks all of them.
+/// The new thread inherits a mask that blocks all signals: other threads handle them.
 private func start(_ main: ThreadMain) -> Int32 {
     var all = sigset_t()
     var earlier = sigset_t()
     sigfillset(&all)
-    // What a thread does to itself finds its handler: while they are blocked, such a signal ends the process.
+    // Signals that a thread causes itself must reach their handler: while blocked, they would end the
+    // process.
     for signal in [SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP] { sigdelset(&all, signal) }
     pthread_sigmask(SIG_SETMASK, &all, &earlier)
     defer { pthread_sigmask(SIG_SETMASK, &earlier, nil) }

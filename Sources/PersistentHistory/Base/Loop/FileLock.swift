@@ -1,8 +1,9 @@
 internal import Glibc
 
-/// Locks of open file descriptions (fcntl(2)): they end with the descriptor, and belong to no thread or process.
+/// Locks of open file descriptions (fcntl(2)). They end with the descriptor, and belong to no thread or
+/// process.
 ///
-/// F_OFD_GETLK and F_OFD_SETLK of Linux's fcntl.h, which glibc shows to GNU sources only.
+/// F_OFD_GETLK and F_OFD_SETLK are from Linux's fcntl.h, which glibc exposes to GNU sources only.
 enum FileLock {
     private static let (ask, set): (Int32, Int32) = (36, 37)
 
@@ -18,13 +19,13 @@ enum FileLock {
     /// Takes or releases a lock, without waiting.
     ///
     /// - Parameter type: F_RDLCK, F_WRLCK or F_UNLCK.
-    /// - Returns: Whether that was possible; otherwise with `errno`.
+    /// - Returns: Whether that succeeded; if not, see `errno`.
     static func set(_ descriptor: Int32, _ type: Int32, _ bytes: Range<Int64>) -> Bool {
         var lock = lock(type, bytes)
         return fcntl(descriptor, set, &lock) == 0
     }
 
-    /// The first lock by somebody else with which one of a type would conflict.
+    /// The first lock of another owner that conflicts with a lock of this type.
     ///
     /// - Parameter type: F_RDLCK or F_WRLCK.
     static func conflict(
@@ -37,12 +38,12 @@ enum FileLock {
         return lock.l_type == Int16(F_UNLCK) ? nil : lock
     }
 
-    /// Where the first lock by somebody else begins.
+    /// Where the first lock of another owner begins.
     static func other(_ descriptor: Int32, in bytes: Range<Int64>) -> Int64? {
         (try? conflict(descriptor, with: F_WRLCK, in: bytes)).map { Int64($0.l_start) }
     }
 
-    /// FNV-1a: the same in each process, unlike Swift's own.
+    /// FNV-1a: the same in each process, unlike Swift's own hash.
     static func hash(_ bytes: some Sequence<UInt8>) -> UInt64 {
         bytes.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
     }

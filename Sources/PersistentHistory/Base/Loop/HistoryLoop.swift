@@ -3,13 +3,13 @@ internal import Glibc
 
 /// One thread that sleeps in epoll(7) until a descriptor is ready, a timer is due or a task can continue.
 ///
-/// A program that is carried by it runs all its tasks on this thread: from a commit to a hook the way
-/// leads through several tasks, and on threads of a pool each of them may be woken on another processor;
-/// a sleeping processor takes longer to wake than all of the work. Here the thread that the kernel woke
-/// goes the whole way, and nothing wakes it for nothing. What may block belongs on other threads (`onPool`): each job is
-/// timed, and one that takes long is noted as a stall.
+/// A program can run all its tasks on this thread (`carry`). The way from a commit to a hook leads
+/// through several tasks. On a thread pool each may wake on another processor, and waking a sleeping
+/// processor takes longer than all of the work. Here the thread that the kernel woke does everything, and
+/// nothing wakes it unnecessarily. Work that may block belongs on other threads (`onPool`): each job is
+/// timed, and one that takes long is recorded as a stall.
 package final class HistoryLoop: Sendable {
-    /// The process's only one. It lives as long as the process.
+    /// The process's only loop. It lives as long as the process.
     ///
     /// - Throws: `SystemError` if the kernel has no descriptors left for it.
     package static func shared() throws(SystemError) -> HistoryLoop { try made.get() }
@@ -25,20 +25,20 @@ package final class HistoryLoop: Sendable {
 
     private static let carries = Locked(false)
 
-    /// Runs a program on this thread, with all tasks that it begins, to its end.
+    /// Runs a program and all its tasks on this thread until the program ends.
     ///
     /// Call it once, before anything else is started.
     ///
-    /// - Throws: what the program throws; `SystemError` if the kernel has no descriptors left.
+    /// - Throws: What the program throws; `SystemError` if the kernel has no descriptors left.
     package static func carry(_ program: @escaping @Sendable () async throws -> Void) throws {
         carries.withLock { $0 = true }
         let loop = try shared()
-        // C calls it, and can hold nothing of Swift's: it finds the one loop by itself.
+        // This function is called from C and cannot capture anything: it finds the only loop itself.
         cplatform_hand_over_jobs { job in
             try? HistoryLoop.shared().add(.task(unsafeBitCast(job, to: UnownedJob.self)))
         }
         let end = Locked<Result<Void, any Error>?>(nil)
-        // The root of all tasks: there is none above it that could wait for it.
+        // The root of all tasks: no task above it could wait for it.
         Task {
             let result: Result<Void, any Error>
             do { result = .success(try await program()) } catch { result = .failure(error) }
@@ -50,13 +50,13 @@ package final class HistoryLoop: Sendable {
 
     package enum Interest: Sendable { case reading, writing, exceptions }
 
-    /// What the loop's thread calls itself: no task is resumed in between.
+    /// Called directly by the loop's thread: no task is resumed in between.
     package typealias Handler = @LoopActor @Sendable () -> Void
 
     private enum Job {
-        /// A part of a task that names no executor.
+        /// A part of a task without an executor.
         case task(UnownedJob)
-        /// A part of a task that is on the loop's actor.
+        /// A part of a task on the loop's actor.
         case isolated(UnownedJob)
         case handler(Handler, LoopPlace)
     }
@@ -69,16 +69,16 @@ package final class HistoryLoop: Sendable {
     private struct State {
         var jobs: [Job] = []
         var timers = LoopTimers<Sleeper>()
-        /// By a number that is never used again, so that a late event does not reach the next
-        /// descriptor that the kernel gives the same number.
+        /// By a number that is never reused, so that a late event does not reach the next descriptor with
+        /// the same number.
         var descriptors: [UInt64: (handler: Handler, place: LoopPlace)] = [:]
         var lastKey = LoopSelector.lastOwnKey
-        /// The thread sleeps, or is about to, and is to be woken for a job or an earlier timer.
+        /// The thread sleeps or is about to, and must be woken for a job or an earlier timer.
         var isAsleep = false
         var stalls = (count: 0, longest: Duration.zero)
         var stallObserver: (@Sendable (LoopStall) -> Void)?
 
-        /// - Returns: Whether to wake the thread: it may sleep for longer than this allows.
+        /// - Returns: Whether to wake the thread: it may sleep for too long.
         mutating func addTimer(_ sleeper: Sleeper, _ key: LoopTimerKey) -> Bool {
             let isEarliest = key.deadline < timers.earliest ?? .max
             timers.add(sleeper, key)
@@ -96,7 +96,7 @@ package final class HistoryLoop: Sendable {
     /// Runs a part of a task of the loop's actor.
     func enqueue(_ job: UnownedJob) { add(.isolated(job)) }
 
-    /// Calls the handler soon, after whatever is ready now has had its turn.
+    /// Calls the handler soon, after everything that is ready now.
     package func soon(_ handler: @escaping Handler, file: StaticString = #fileID, line: UInt = #line) {
         add(.handler(handler, LoopPlace(file: file, line: line)))
     }
@@ -104,7 +104,7 @@ package final class HistoryLoop: Sendable {
     /// Whether the caller is on the loop's thread.
     static var isCurrent: Bool { pthread_getspecific(ownThread) != nil }
 
-    /// Set on the loop's thread alone.
+    /// Set on the loop's thread only.
     private static let ownThread: pthread_key_t = {
         var key = pthread_key_t()
         pthread_key_create(&key, nil)
@@ -123,7 +123,7 @@ package final class HistoryLoop: Sendable {
 
     /// Calls the handler at each edge of a descriptor's readiness.
     ///
-    /// - Returns: the key to unregister by.
+    /// - Returns: The key to unregister it.
     func register(
         _ descriptor: Int32, for interest: Interest, place: LoopPlace, _ handler: @escaping Handler
     ) throws(SystemError) -> UInt64 {
@@ -141,7 +141,7 @@ package final class HistoryLoop: Sendable {
         return key
     }
 
-    /// The kernel forgets a descriptor by itself when it is closed.
+    /// The kernel removes a closed descriptor itself.
     func unregister(_ key: UInt64) { _ = state.withLock { $0.descriptors.removeValue(forKey: key) } }
 
     // MARK: Time
@@ -166,7 +166,7 @@ package final class HistoryLoop: Sendable {
         if Task.isCancelled { throw CancellationError() }
     }
 
-    /// Calls the handler when the time is up.
+    /// Calls the handler after some time.
     package func schedule(
         after duration: Duration, file: StaticString = #fileID, line: UInt = #line, _ handler: @escaping Handler
     ) -> LoopTimer {
@@ -187,7 +187,7 @@ package final class HistoryLoop: Sendable {
     /// How many jobs took longer than `LoopStall.limit`, and the longest.
     package var stalls: (count: Int, longest: Duration) { state.withLock { $0.stalls } }
 
-    /// Counts from now on, and calls an observer after each of them, on the loop's thread.
+    /// Starts counting stalls, and calls an observer after each, on the loop's thread.
     package func onStall(_ observer: @escaping @Sendable (LoopStall) -> Void) {
         state.withLock { state in
             state.stalls = (0, .zero)
@@ -204,7 +204,7 @@ package final class HistoryLoop: Sendable {
 
     // MARK: The thread
 
-    /// After how many rounds of tasks the kernel is asked in between.
+    /// How many rounds of tasks run before the kernel is polled again.
     private static let rounds = 8
 
     private func run(until end: Locked<Result<Void, any Error>?>?) {
@@ -270,16 +270,17 @@ package final class HistoryLoop: Sendable {
         return .task
     }
 
-    /// Calls what is isolated to the actor whose thread this is.
+    /// Calls what is isolated to the actor of this thread.
     ///
-    /// The compiler cannot see that; this is how the standard library's `MainActor.assumeIsolated` says it.
+    /// The compiler cannot see that it is isolated. The standard library's `MainActor.assumeIsolated`
+    /// does the same.
     private func call(_ handler: @escaping Handler) {
         unsafeBitCast(handler, to: (@Sendable () -> Void).self)()
     }
 }
 
 extension Bool {
-    /// What it was; it is false from now on.
+    /// Returns the flag, and sets it to false.
     fileprivate mutating func take() -> Bool {
         defer { self = false }
         return self

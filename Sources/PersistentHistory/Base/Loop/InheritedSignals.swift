@@ -1,16 +1,16 @@
 internal import CPlatform
 internal import Glibc
 
-/// A process starts with the signals ignored and blocked that its parent ignores and blocks (execve(2)).
+/// A process inherits the ignored and the blocked signals of its parent (execve(2)).
 package enum InheritedSignals {
-    /// Sets what all programs rely on; to be called before there are other threads. That the parent ignores SIGHUP or
-    /// SIGINT, as nohup(1) and shells do, is its wish, and stays.
+    /// Sets what all programs rely on. Call it before there are other threads. If the parent ignores
+    /// SIGHUP or SIGINT, as nohup(1) and shells do, that stays.
     ///
-    /// - Parameter endsAtBrokenPipe: Whether SIGPIPE ends the program; if not, to write is an error.
+    /// - Parameter endsAtBrokenPipe: Whether SIGPIPE ends the program. If not, the write fails.
     package static func reset(endsAtBrokenPipe: Bool) {
         signal(SIGPIPE, endsAtBrokenPipe ? SIG_DFL : SIG_IGN)
-        // Where the ends of children are ignored, the kernel keeps no exit status and sends no signal (wait(2)): a hook
-        // that failed would pass for one that succeeded, and the end of a command would not be noticed.
+        // If SIGCHLD is ignored, the kernel keeps no exit status and sends no signal (wait(2)): a failed
+        // hook would count as successful, and the end of a command would go unnoticed.
         signal(SIGCHLD, SIG_DFL)
         var none = sigset_t()
         sigemptyset(&none)

@@ -1,17 +1,17 @@
 internal import Glibc
 
-/// Lines out of chunks that begin and end anywhere, with a limit on what is kept of a line.
+/// Splits chunks of any boundaries into lines, and limits what is kept of a line.
 package struct LineSplitter: Sendable {
     private let limit: Int
     /// The received part of the current line, at most `limit` bytes of it.
     private var start: [UInt8] = []
-    /// The current line is longer than the limit.
+    /// Whether the current line is longer than the limit.
     package private(set) var isOverLimit = false
 
     package init(limit: Int = .max) { self.limit = limit }
 
-    /// Takes the next line off the front of a chunk, without its end, and whether it was cut; nil where the chunk has no
-    /// more that is complete, and the rest of it is kept.
+    /// Takes the next line, without its end, off the front of a chunk, and returns whether it was cut.
+    /// Nil if no complete line is left; the rest of the chunk is then kept.
     package mutating func next(_ chunk: inout ArraySlice<UInt8>) -> (line: ArraySlice<UInt8>, isCut: Bool)? {
         guard let end = Self.lineEnd(in: chunk) else {
             keep(chunk)
@@ -20,14 +20,14 @@ package struct LineSplitter: Sendable {
         }
         let line = chunk[..<end]
         chunk = chunk[(end + 1)...]
-        // A line usually comes in one piece, and need not be copied.
+        // A line usually comes in one chunk, and need not be copied.
         if start.isEmpty, line.count <= limit { return (line, false) }
         keep(line)
         defer { begin() }
         return (start[...], isOverLimit)
     }
 
-    /// Takes a last line that has no end.
+    /// Takes a last line without an end.
     package mutating func last() -> (line: ArraySlice<UInt8>, isCut: Bool)? {
         defer { begin() }
         return start.isEmpty && !isOverLimit ? nil : (start[...], isOverLimit)

@@ -1,7 +1,8 @@
-/// Everything that runs on the loop's thread: the owners of stores, their consumers, plugins' processes.
+/// The actor of everything that runs on the loop's thread: the owners of stores, their consumers,
+/// plugins' processes.
 ///
-/// They call each other synchronously. So the way from the readiness of a descriptor to a plugin's pipe is one
-/// chain of calls, and nothing that lies on it needs a lock.
+/// Its members call each other synchronously. So the way from a descriptor's readiness to a plugin's pipe
+/// is one chain of calls, and nothing on it needs a lock.
 @globalActor package actor LoopActor {
     package static let shared = LoopActor()
 
@@ -10,7 +11,7 @@
     package nonisolated var unownedExecutor: UnownedSerialExecutor { Self.sharedUnownedExecutor }
     package static var sharedUnownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-    /// Returns when the loop has completed a turn: while it does that, passes can continue.
+    /// Returns when the loop has completed a turn, so that others can continue meanwhile.
     @LoopActor package static func turn() async {}
 }
 
@@ -19,7 +20,7 @@ private final class LoopExecutor: SerialExecutor {
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
         do throws(SystemError) { try HistoryLoop.shared().enqueue(job) } catch {
-            // Every caller has used the loop before, and got the error then.
+            // Every caller has used the loop before, and would have received the error then.
             fatalError("There is no loop: \(error)")
         }
     }

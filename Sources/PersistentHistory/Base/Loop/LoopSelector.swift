@@ -1,9 +1,9 @@
 internal import CPlatform
 internal import Glibc
 
-/// What the loop's thread sleeps in: epoll(7) for descriptors, a timer, and a way to be woken by other threads.
+/// What the loop's thread waits for: descriptors in epoll(7), a timer, and wake-ups by other threads.
 struct LoopSelector: Sendable {
-    /// What a wait ended with.
+    /// The result of a wait.
     struct Events {
         fileprivate var buffer = [epoll_event](repeating: epoll_event(), count: 64)
         fileprivate var count = 0
@@ -14,7 +14,7 @@ struct LoopSelector: Sendable {
 
     static let wakeUpKey: UInt64 = 0
     static let timerKey: UInt64 = 1
-    /// Greater ones are for descriptors.
+    /// Greater keys are for descriptors.
     static let lastOwnKey = timerKey
 
     private let epoll: Int32
@@ -40,38 +40,39 @@ struct LoopSelector: Sendable {
             case .writing: EPOLLOUT
             case .exceptions: EPOLLPRI
             }
-        // Edge-triggered: wake-ups need not be read, and descriptors that do not wait need not be unregistered.
+        // Edge-triggered: wake-ups need not be read, and descriptors without a waiter need not be
+        // unregistered.
         var event = epoll_event(events: events.rawValue | EPOLLET.rawValue, data: epoll_data_t(u64: key))
         guard epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event) == 0 else {
             throw SystemError(call: "epoll_ctl", number: errno)
         }
     }
 
-    /// Ends a wait. May be called from any thread.
+    /// Ends a wait. Any thread may call it.
     func wake() {
         var one: UInt64 = 1
-        // Can fail only if it has not been read for 2^64 times.
+        // It fails only after 2^64 calls without a read.
         _ = write(wakeUp, &one, 8)
     }
 
-    /// Ends a wait at a deadline, by `now`.
+    /// Ends a wait at a deadline of the clock `now`.
     func arm(_ deadline: Int64) {
         var setting = itimerspec()
         setting.it_value.tv_sec = Int(deadline / 1_000_000_000)
         setting.it_value.tv_nsec = Int(deadline % 1_000_000_000)
-        // Can fail only for times that are none.
+        // It fails only for invalid times.
         timerfd_settime(timer, Int32(TFD_TIMER_ABSTIME), &setting, nil)
     }
 
     func wait(_ events: inout Events, sleeps: Bool) {
-        // Less than nothing if a signal disturbed the wait.
+        // Negative if a signal interrupted the wait.
         events.count = max(
             0, Int(epoll_wait(epoll, &events.buffer, Int32(events.buffer.count), sleeps ? -1 : 0)))
     }
 
     static var now: Int64 {
         var time = timespec()
-        // The clock that continues while the machine is suspended.
+        // This clock continues while the machine is suspended.
         clock_gettime(CLOCK_BOOTTIME, &time)
         return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
     }

@@ -1,15 +1,15 @@
 internal import CPlatform
 internal import Glibc
 
-/// A job of the loop that kept all others waiting.
+/// A job of the loop that delayed all others.
 package struct LoopStall: Sendable, CustomStringConvertible {
-    /// Jobs that take longer are stalls: nothing on the loop waits, or works for long.
+    /// A job that takes longer is a stall: nothing on the loop may wait or work for long.
     package static let limit: Duration = .milliseconds(20)
 
     /// Where the job came from.
     package let place: LoopPlace
     package let duration: Duration
-    /// What of that the thread spent without a processor; nil where that is not measured.
+    /// How much of that time the thread had no processor; nil if not measured.
     let scheduling: ThreadTimes?
 
     package var description: String {
@@ -25,7 +25,7 @@ package struct LoopPlace: Sendable, CustomStringConvertible {
     let file: StaticString
     let line: UInt
 
-    /// A part of a task. The runtime does not say which.
+    /// A part of a task. The runtime does not say which task.
     static let task = LoopPlace(file: "a task", line: 0)
     static let sleep = LoopPlace(file: "a task that slept", line: 0)
 
@@ -34,14 +34,14 @@ package struct LoopPlace: Sendable, CustomStringConvertible {
 
 /// Measures how long the loop's jobs take.
 struct LoopStallDetector {
-    /// Since then, a job runs.
+    /// When the current job began.
     private var start = LoopClock.monotonicNanoseconds
     private var times: ThreadTimes?
     private var use = ThreadUse.now
     private let file: Int32
 
     init() {
-        // To read it takes a microsecond in each turn: only where that does not matter.
+        // Reading it takes a microsecond in each turn, so it is done only where that does not matter.
         #if DEBUG
             file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)
         #else
@@ -50,16 +50,16 @@ struct LoopStallDetector {
         times = ThreadTimes(reading: file)
     }
 
-    /// The loop was asleep until now.
+    /// Notes that the loop was asleep until now.
     mutating func wokeUp() {
         start = LoopClock.monotonicNanoseconds
         use = .now
         times = ThreadTimes(reading: file)
     }
 
-    /// A job has ended, and the next one begins.
+    /// Notes that a job has ended and the next one begins.
     ///
-    /// - Returns: The stall, if it was one.
+    /// - Returns: The job's stall, if it was one.
     mutating func ended(_ place: LoopPlace) -> LoopStall? {
         let end = LoopClock.monotonicNanoseconds
         defer { start = end }
@@ -69,16 +69,17 @@ struct LoopStallDetector {
         let scheduling = now.flatMap { now in times.map { now - $0 } }
         let duration = Duration.nanoseconds(end - start)
         guard (useNow - use).isOfJob else { return nil }
-        // On a busy machine, a thread waits for a processor without any fault of the job.
+        // On a busy machine a thread waits for a processor, which is not the job's fault.
         if let scheduling, duration - scheduling.queued <= LoopStall.limit { return nil }
         return LoopStall(place: place, duration: duration, scheduling: scheduling)
     }
 }
 
-/// What a thread did itself: the rest of the time the host or another program had its processor.
+/// What a thread did itself. In the rest of the time its processor was used by the host or another
+/// program.
 struct ThreadUse: Sendable {
     let computed: Duration
-    /// How often it gave its processor away: it waited for a lock, a file or a page of the program.
+    /// How often it gave up its processor to wait for a lock, a file or a page of the program.
     let waits: Int
 
     /// Source: getrusage(2), with RUSAGE_THREAD.
@@ -97,11 +98,11 @@ struct ThreadUse: Sendable {
         ThreadUse(computed: left.computed - right.computed, waits: left.waits - right.waits)
     }
 
-    /// Whether a job that took too long has waited, or computed, for that.
+    /// Whether a job that took too long has waited or computed itself.
     var isOfJob: Bool { waits > 0 || computed > LoopStall.limit }
 }
 
-/// How long a thread has computed, and how long it was ready and had no processor.
+/// How long a thread has computed, and how long it was ready without a processor.
 ///
 /// Source: Documentation/scheduler/sched-stats.rst of the kernel.
 struct ThreadTimes: Sendable {
@@ -115,7 +116,7 @@ struct ThreadTimes: Sendable {
     private init(computed: Duration, queued: Duration) { (self.computed, self.queued) = (computed, queued) }
 
     /// - Parameter file: /proc/thread-self/schedstat, opened by the thread.
-    /// - Returns: Nil where the kernel does not tell.
+    /// - Returns: Nil if the kernel does not provide it.
     fileprivate init?(reading file: Int32) {
         guard file >= 0 else { return nil }
         var buffer = [UInt8](repeating: 0, count: 64)

@@ -1,7 +1,7 @@
 internal import CPlatform
 internal import Glibc
 
-/// The sleeping tasks, and when to wake them: an ordered list, the earliest last.
+/// The sleeping tasks and their deadlines: an ordered list with the earliest last.
 struct LoopTimers<Waiter: Sendable>: Sendable {
     private var lastNumber: UInt64 = 0
     private var waiting: [(key: LoopTimerKey, waiter: Waiter)] = []
@@ -33,7 +33,7 @@ struct LoopTimers<Waiter: Sendable>: Sendable {
     }
 }
 
-/// When a task is to wake, and which of those of one time came first.
+/// A deadline, with a number that keeps the order of equal ones.
 struct LoopTimerKey: Comparable, Sendable {
     let deadline: Int64
     let number: UInt64
@@ -42,7 +42,7 @@ struct LoopTimerKey: Comparable, Sendable {
 }
 
 extension Array {
-    /// The first place whose element, and all behind it, are as asked.
+    /// The index of the first element that meets the condition; all behind it meet it, too.
     fileprivate func partitioningIndex(_ belongs: (Element) -> Bool) -> Int {
         var (low, high) = (0, count)
         while low < high {
@@ -53,7 +53,7 @@ extension Array {
     }
 }
 
-/// A handler that is called when its time is up, unless it is cancelled before.
+/// A handler that is called at its deadline, unless it is cancelled first.
 package struct LoopTimer: Sendable {
     let loop: HistoryLoop
     let key: LoopTimerKey
@@ -61,9 +61,9 @@ package struct LoopTimer: Sendable {
     package func cancel() { loop.cancel(key) }
 }
 
-/// Continuous time, which is waited for on the loop: `Task.sleep(for: pause, clock: .loop)`.
+/// Continuous time, waited for on the loop: `Task.sleep(for: pause, clock: .loop)`.
 ///
-/// A pause of microseconds is one of microseconds, and nothing is left behind by one that is cancelled.
+/// It is accurate to microseconds, and a cancelled pause leaves nothing behind.
 package struct LoopClock: Clock {
     package typealias Instant = ContinuousClock.Instant
 
@@ -72,10 +72,10 @@ package struct LoopClock: Clock {
     package var now: Instant { .now }
     package var minimumResolution: Duration { .nanoseconds(1) }
 
-    /// CLOCK_MONOTONIC, which service managers reckon with.
+    /// CLOCK_MONOTONIC, which service managers use.
     package static var monotonicMicroseconds: UInt64 { UInt64(monotonicNanoseconds / 1000) }
 
-    /// The same in all processes; it stands still while the machine is suspended.
+    /// The same in all processes. It stops while the machine is suspended.
     package static var monotonicNanoseconds: Int64 {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
@@ -93,28 +93,28 @@ extension Clock where Self == LoopClock {
 }
 
 extension SerialThreadExecutor {
-    /// Does blocking work in its turn, and waits for it no longer than some time.
+    /// Runs blocking work in order, and waits for it for a limited time.
     ///
-    /// - Returns: Nil if it takes longer. The work goes on, and its result is not used.
+    /// - Returns: Nil if it takes longer. The work continues, and its result is discarded.
     package func perform<T: Sendable>(
         within limit: Duration, _ body: @escaping @Sendable () throws -> T
     ) async throws -> T? {
-        // What hangs is not waited for by more and more.
+        // If the executor hangs, callers do not line up behind it.
         if let time = busyTime, time >= limit { return nil }
         return try await firstAnswer(within: limit) { answer in
             perform { answer(Result { try body() }) }
         }
     }
 
-    /// Waits until everything is done that it has been given.
+    /// Waits until all work submitted so far is done.
     func turn() async {
         await withCheckedContinuation { continuation in perform { continuation.resume() } }
     }
 }
 
-/// Begins something that answers by a call, and waits for that no longer than some time.
+/// Starts something that answers through a callback, and waits for that for a limited time.
 ///
-/// A child task would be waited for to its end, however long it takes; this is not.
+/// Unlike a child task, it is not awaited to its end.
 ///
 /// - Returns: Nil if it takes longer.
 func firstAnswer<T: Sendable>(

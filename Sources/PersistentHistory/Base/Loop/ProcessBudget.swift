@@ -1,11 +1,11 @@
 import DequeModule
 
-/// Turns for processes that are started for one call: no more run at a time than there are descriptors for. Who comes
-/// next waits, and no call fails by it.
+/// Limits how many processes for single calls run at a time to what the descriptors allow. Further
+/// callers wait; no call fails because of it.
 package final class ProcessBudget: Sendable {
     package static let shared = ProcessBudget(.shared)
 
-    /// Three pipes and the process itself; while it is started, the other ends of the pipes as well.
+    /// Three pipes and the process itself, and during its start the other ends of the pipes.
     static let descriptors = 7
 
     private struct State {
@@ -18,15 +18,16 @@ package final class ProcessBudget: Sendable {
 
     package init(_ descriptors: DescriptorBudget) { self.descriptors = descriptors }
 
-    /// How many may run now. One always may: its descriptors are among those that stores leave to everything else.
+    /// How many may run now. One is always allowed: its descriptors are among those that stores leave for
+    /// everything else.
     private var most: Int { max(1, descriptors.forProcesses / Self.descriptors) }
 
     /// How many run.
     var running: Int { state.withLock { $0.running } }
 
-    /// Returns when the caller has a turn, which it gives back with `end`.
+    /// Returns when the caller has a turn, which it returns with `end`.
     ///
-    /// - Returns: False if the task was cancelled before; then there is no turn.
+    /// - Returns: False if the task was cancelled first. It then has no turn.
     package func begin() async -> Bool {
         let most = most
         let turn = OneShotEvent()

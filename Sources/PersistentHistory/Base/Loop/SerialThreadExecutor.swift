@@ -1,11 +1,12 @@
 internal import CPlatform
 internal import Glibc
 
-/// Runs the jobs of an actor in order, on a thread that may wait: for a lock, for the disk, for another process.
+/// Runs the jobs of an actor in order, on a thread that may wait: for a lock, for the disk, for another
+/// process.
 ///
-/// It takes a thread when there is something to do, and gives it back when all is done; so thousands of actors at rest
-/// have none, and one that waits keeps no other from its work. A thread is also kept for a short pause, which on the loop
-/// would wake two more.
+/// It takes a thread when there is work and gives it back when all is done. So thousands of idle actors
+/// have none, and one that waits delays no other. It keeps the thread during a short pause, which on the
+/// loop would take two more wake-ups.
 package final class SerialThreadExecutor: SerialExecutor {
     private enum Job {
         case task(UnownedJob)
@@ -14,22 +15,22 @@ package final class SerialThreadExecutor: SerialExecutor {
 
     private struct State {
         var jobs: [Job] = []
-        /// What has to be done soon, the earliest last.
+        /// Handlers of short pauses, the earliest last.
         var pauses = LoopTimers<@Sendable () -> Void>()
-        /// It has a thread, which may wait for the end of a pause.
+        /// Whether it has a thread, which may be waiting for the end of a pause.
         var isRunning = false
         var isPausing = false
-        /// Which thread runs the jobs, and since when it runs the present one.
+        /// The thread that runs the jobs, and since when it runs the current one.
         var thread: pthread_t?
         var task: pid_t = 0
         var began: SuspendingClock.Instant?
-        /// How much it had computed then, where that is measured.
+        /// The processor time used at the start of the job, if measured.
         var computed: Int64 = 0
-        /// What `standstill` last saw of a job, and since when it sees that.
+        /// What `standstill` last saw of a job, and since when that is unchanged.
         var seen: (began: SuspendingClock.Instant, computed: Int64, since: SuspendingClock.Instant)?
     }
 
-    /// Longer pauses are for a timer of the loop.
+    /// Longer pauses use a timer of the loop.
     static let longestPause: Duration = .milliseconds(1)
 
     private let state = Locked(State())
@@ -39,11 +40,11 @@ package final class SerialThreadExecutor: SerialExecutor {
 
     package init() { measuresWork = false }
 
-    /// - Parameter measuresWork: Whether `waitingTime` is asked for: that costs each job a system call.
+    /// - Parameter measuresWork: Whether `waitingTime` is used. It takes a system call for each job.
     init(measuresWork: Bool) { self.measuresWork = measuresWork }
 
-    /// For how long the present job has waited for something: it has run for this time, and hardly computed. Nil if there is
-    /// none, or it computes.
+    /// How long the current job has been waiting: it has run for this time, and hardly computed. Nil if
+    /// there is no job, or it computes.
     var waitingTime: Duration? {
         state.withLock { state in
             guard measuresWork, let thread = state.thread, let began = state.began else { return nil }
@@ -53,18 +54,18 @@ package final class SerialThreadExecutor: SerialExecutor {
         }
     }
 
-    /// For how long the present job has run; nil if there is none.
+    /// How long the current job has run; nil if there is none.
     var busyTime: Duration? { state.withLock { $0.began }.map { .now - $0 } }
 
-    /// For how long the present job has neither come to its end, nor computed, nor waited for a disk, as far as this was
-    /// asked before; nil if there is none.
+    /// How long the current job has neither ended, nor computed, nor waited for a disk; nil if there is none.
+    /// The time counts from the first call that saw this state.
     func standstill() -> Duration? {
         state.withLock { state in
             guard let thread = state.thread, let began = state.began else {
                 state.seen = nil
                 return nil
             }
-            // The thread lives: it sets this to nil before it ends.
+            // The thread exists: it sets this to nil before it ends.
             let computed = Self.computedTime(of: thread)
             if let seen = state.seen, seen.began == began, seen.computed == computed,
                 !Self.waitsForDisk(state.task)
@@ -93,11 +94,10 @@ package final class SerialThreadExecutor: SerialExecutor {
 
     package func enqueue(_ job: consuming ExecutorJob) { add(.task(UnownedJob(job))) }
 
-    /// Calls a handler in its turn. It counts as isolated to the actor.
+    /// Calls a handler in order. It counts as isolated to the actor.
     func perform(_ handler: @escaping @Sendable () -> Void) { add(.handler(handler)) }
 
-    /// Calls a handler after a pause that is short; other jobs have their turn meanwhile. It counts as isolated to the
-    /// actor.
+    /// Calls a handler after a short pause, in which other jobs run. It counts as isolated to the actor.
     func perform(after pause: Duration, _ handler: @escaping @Sendable () -> Void) {
         let end = LoopClock.monotonicNanoseconds + pause.nanoseconds
         change { $0.pauses.add(handler, $0.pauses.newKey(at: end)) }
@@ -135,7 +135,7 @@ package final class SerialThreadExecutor: SerialExecutor {
                 return pause
             }
             if let pause {
-                // If it is woken just when the time is up, the next pause ends early, which does no harm.
+                // If it is woken just at the deadline, the next pause ends early, which does no harm.
                 pauseEnd.wait(atMost: pause)
                 continue
             }

@@ -7,8 +7,8 @@ internal import Glibc
 package final class SignalLine: Sendable {
     private let descriptor: Descriptor
 
-    /// Takes the signals over, for the whole process: to be called before any other thread is started,
-    /// which would still be interrupted by them. What comes before `next` is called is kept.
+    /// Takes over the signals for the whole process. Call it before any other thread starts, because
+    /// signals would still interrupt that. Signals that come before `next` is called are kept.
     package init(_ signals: [Int32]) throws(SystemError) {
         var set = sigset_t()
         sigemptyset(&set)
@@ -22,7 +22,7 @@ package final class SignalLine: Sendable {
 
     /// Waits for a signal.
     ///
-    /// - Returns: its number; nil if the task was cancelled.
+    /// - Returns: Its number; nil if the task was cancelled.
     package func next() async throws(SystemError) -> Int32? {
         var buffer = [UInt8](repeating: 0, count: MemoryLayout<signalfd_siginfo>.size)
         guard try await descriptor.read(into: &buffer) == buffer.count else { return nil }

@@ -2,10 +2,10 @@ package import Glibc
 
 /// The path of a Unix socket, as bind(2), connect(2) and sendto(2) take it.
 package enum UnixAddress {
-    /// How many bytes a path may have.
+    /// The maximum number of bytes in a path.
     package static let longestPath = MemoryLayout.size(ofValue: sockaddr_un().sun_path) - 1
 
-    /// Makes a call with the address of a path.
+    /// Calls a function with the address of a path.
     ///
     /// - Parameter mayBeAbstract: Whether a path that begins with `@` is a name in the abstract namespace (unix(7)).
     /// - Returns: What the call returns; -1 with `ENAMETOOLONG` for a path that is too long.
@@ -22,7 +22,7 @@ package enum UnixAddress {
         var length = MemoryLayout<sockaddr_un>.size
         if mayBeAbstract, bytes.first == UInt8(ascii: "@") {
             bytes[0] = 0
-            // All bytes of the length are the name.
+            // All bytes up to the length belong to the name.
             length = MemoryLayout<sa_family_t>.size + bytes.count
         }
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
@@ -31,7 +31,8 @@ package enum UnixAddress {
         }
     }
 
-    /// Listens at a path, where nothing may be yet. The mode is set whatever the umask, and before anybody can connect.
+    /// Listens at a path where nothing exists yet. The mode is set regardless of the umask, and before
+    /// any process can connect.
     ///
     /// - Throws: `SystemError` with the number of the call that failed.
     package static func listen(at path: String, mode: mode_t) throws(SystemError) -> Int32 {
@@ -49,8 +50,8 @@ package enum UnixAddress {
 
     /// Connects to the process that listens at a path.
     ///
-    /// - Parameter timeout: How long to wait for a place, where as many wait there as may. The kernel gives places in
-    ///   order, so that who waits has one before those who come later.
+    /// - Parameter timeout: How long to wait for a place in a full queue. The kernel assigns places in
+    ///   order, so a waiting process comes before later ones.
     /// - Returns: A descriptor that does not block.
     /// - Throws: `SystemError` with the number of connect(2): `EAGAIN` if there was no place in time.
     package static func connect(to path: String, timeout: Duration = .zero) throws(SystemError) -> Int32 {
@@ -59,7 +60,7 @@ package enum UnixAddress {
         if timeout > .zero {
             assertMayWait()
             let (seconds, attoseconds) = timeout.components
-            // A timeval, whose members belong to another module for some of the files that see it.
+            // A timeval, whose members are not visible in all files that use it.
             var time = (Int(seconds), Int(attoseconds / 1_000_000_000_000))
             setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &time, socklen_t(MemoryLayout.size(ofValue: time)))
         } else {

@@ -11,23 +11,23 @@ public struct Application: Hashable, Sendable {
     }
 }
 
-/// Who made a transaction: what the writer declared, and how that is written.
+/// The author of a transaction as the writer declared it, and its written form.
 ///
-/// A writer's transactions mostly follow each other, and share it.
+/// Consecutive transactions are mostly by the same writer, and share it.
 package final class Authorship: Sendable, Equatable {
     let author: String?
     let context: String?
     let application: Application?
-    /// `"processID":"photolibraryd","bundleID":null`, where there is an application.
+    /// `"processID":"photolibraryd","bundleID":null`, if there is an application.
     let applicationJSON: [UInt8]
     /// `"author":"Importer","context":null`
     let json: [UInt8]
     /// `"author":"Importer"`
     let authorJSON: [UInt8]
-    /// As the extension writes it: `author [TAB context]`. Empty where it was not read.
+    /// As the extension writes it: `author [TAB context]`. Empty if it was not read.
     private let text: [UInt8]
 
-    /// Of a writer that declared no author.
+    /// The authorship of a writer that declared no author.
     package static let undeclared = Authorship(nil, nil)
 
     init(_ author: String?, _ context: String?, text: [UInt8] = [], application: Application? = nil) {

@@ -1,11 +1,13 @@
-/// Which changes a hook or a feed gets: by entity, by operation, by what an update changed, and by the row.
+/// Which changes a hook or a feed receives: by entity, by operation, by the changed columns of an update,
+/// and by the row.
 package struct ChangeFilter: Sendable, Hashable {
-    /// Nil is every entity.
+    /// Nil means every entity.
     package let entities: Set<BinaryText>?
     package let operations: Set<ChangeOperation>
-    /// An update is for it only if it changed one of these columns; inserts and deletes are not concerned. Nil is any.
+    /// An update matches only if it changed one of these columns. Inserts and deletes always match. Nil
+    /// means any column.
     package let properties: Set<BinaryText>?
-    /// Only changes of rows for which this is true.
+    /// Only changes of rows that fulfill this condition match.
     package let condition: RowCondition?
 
     package init(
@@ -19,7 +21,7 @@ package struct ChangeFilter: Sendable, Hashable {
     }
 
     /// - Parameters:
-    ///   - entity: The one entity that columns are of; nil is every entity, and then there are no columns to name.
+    ///   - entity: The entity that the columns belong to; nil for every entity, which allows no columns.
     ///   - condition: An SQL expression over the columns of the row.
     package init(
         entity: String?, operations: Set<ChangeOperation> = Set(ChangeOperation.allCases),
@@ -31,20 +33,20 @@ package struct ChangeFilter: Sendable, Hashable {
             condition: entity.flatMap { entity in condition.map { RowCondition(entity: entity, $0) } })
     }
 
-    /// Whether single changes of an entity and operation may be left out.
+    /// Whether single changes of an entity and operation may be excluded.
     var looksAtChanges: Bool { properties != nil || condition != nil }
 
     func concerns(_ entity: String) -> Bool { entities?.contains(entity) ?? true }
 
-    /// Whether a transaction may have something for it, as far as its entities tell.
+    /// Whether a transaction may have matching changes, judging by its entities.
     func mayConcern(_ transaction: HistoryTransaction) -> Bool {
         guard let entities else { return true }
         return transaction.concerns(entities) || !entities.isDisjoint(with: transaction.recreated.asBinary)
     }
 
-    /// Whether a change is for it.
+    /// Whether a change matches.
     ///
-    /// - Parameter rows: What was read with the changes.
+    /// - Parameter rows: The rows that were read with the changes.
     func verdict(on change: HistoryChange, _ rows: RowValues?) -> RowVerdict {
         guard mayConcern(change) else { return .unwanted }
         guard let condition else { return .wanted }
@@ -52,17 +54,17 @@ package struct ChangeFilter: Sendable, Hashable {
             ?? .failed("The rows of \"\(change.entity.name)\" were not read.")
     }
 
-    /// Whether a change may be for it, as far as the history tells.
+    /// Whether a change may match, judging by the history alone.
     func mayConcern(_ change: HistoryChange) -> Bool {
         guard concerns(change.entity.name), operations.contains(change.operation) else { return false }
-        // What is not known for certain is passed on.
+        // In case of doubt, the change is delivered.
         guard let properties, change.operation == .update, change.unnamedProperties == nil else { return true }
         return change.changedProperties.contains { properties.contains($0) }
     }
 
-    /// The changes that are for it, in order.
+    /// The matching changes, in order.
     ///
-    /// - Returns: Those that could not be decided, too, with why that is so of the first.
+    /// - Returns: Also those that could not be decided, with the reason for the first.
     func select(_ changes: ArraySlice<HistoryChange>, _ rows: RowValues?) -> (
         changes: [HistoryChange], failure: RowVerdict?
     ) {
@@ -95,15 +97,15 @@ package struct RowCondition: Sendable, Hashable {
 enum RowVerdict: Sendable, Hashable {
     case wanted
     case unwanted
-    /// The condition could not be decided for this row: it took too long, or a value is too large.
+    /// The condition could not be evaluated for this row: it took too long, or a value is too large.
     case failed(String)
-    /// The condition does not fit the table as it is.
+    /// The condition does not fit the present table.
     case unfit(String)
 }
 
-/// Of changed objects, whether a condition is true of their rows as of one snapshot of the store.
+/// Whether a condition is true of the rows of changed objects, as of one snapshot of the store.
 struct RowVerdicts: Sendable {
-    /// A delete, judged by what its tombstone kept.
+    /// A delete, judged by the values in its tombstone.
     fileprivate struct Deletion: Hashable {
         let key: BinaryText
         let tombstone: Tombstone?

@@ -1,4 +1,4 @@
-/// How often something took how long: counts by bucket, of which the bounds are fixed.
+/// A histogram of durations with fixed bucket bounds.
 package struct DurationHistogram: Sendable, Equatable {
     /// The upper bounds of the buckets, inclusive, in microseconds; the last bucket has none.
     package static let bounds: [Int64] = [
@@ -6,9 +6,9 @@ package struct DurationHistogram: Sendable, Equatable {
         5_000_000, 10_000_000, 30_000_000, 60_000_000, 300_000_000,
     ]
 
-    /// Not cumulative: how many lay in each bucket. Empty until something is counted.
+    /// Not cumulative: the count of each bucket. Empty until something is counted.
     package private(set) var counts: [Int] = []
-    /// Of all durations, in microseconds.
+    /// The sum of all durations, in microseconds.
     package private(set) var sum: Int64 = 0
 
     package init() {}
@@ -22,7 +22,7 @@ package struct DurationHistogram: Sendable, Equatable {
         let bounds = Self.bounds
         if counts.isEmpty { counts = Array(repeating: 0, count: bounds.count + 1) }
         for duration in durations {
-            // Most durations are short: the first bounds are looked at first.
+            // Most durations are short, so the first bounds are tried first.
             counts[bounds.firstIndex { duration <= $0 } ?? bounds.count] += 1
             (sum, _) = sum.addingReportingOverflow(max(0, duration))
         }

@@ -11,9 +11,9 @@ public final class Entity: Sendable, Hashable {
         public let declaredType: String
     }
 
-    /// How a row's identity is written in the history.
+    /// How the history writes a row's identity.
     public enum Key: Sendable {
-        /// No primary key: the row is known by its rowid.
+        /// No primary key: the rowid identifies the row.
         case rowid
         /// One column that is never null, stored as it is.
         case column(String)
@@ -31,7 +31,7 @@ public final class Entity: Sendable, Hashable {
         }
     }
 
-    /// Who records an entity's changes.
+    /// What records an entity's changes.
     public enum Source: String, Hashable, Sendable, CaseIterable {
         /// historyd, by triggers.
         case recorded
@@ -49,11 +49,11 @@ public final class Entity: Sendable, Hashable {
     public let key: Key
     /// The columns whose values are kept in the tombstone of a deleted row, in table order.
     public let preserved: [Column]
-    /// Who records its changes.
+    /// What records its changes.
     public let source: Source
-    /// What all changes of the entity have in common when they are written.
+    /// The JSON that all changes of the entity share.
     let json: EntityJSON
-    /// Whether the one preserved column's value is stored as it is, and not as a list.
+    /// Whether the value of the only preserved column is stored directly, not as a list.
     package let hasPlainTombstone: Bool
 
     package init(

@@ -6,22 +6,24 @@ public struct Expiry: Sendable, Hashable, Codable {
         case expired
         /// Its position is ahead of the store, which was replaced or restored from a backup.
         case restored
-        /// The consumer is new, and history was deleted before.
+        /// The consumer is new, and older history was deleted.
         case late
-        /// The path now has another store: only a feed is told so, whose token names its store.
+        /// The path now leads to another store. Only a feed, whose token names its store, is notified of
+        /// this.
         case replaced
-        /// Changes of some entities may have gone unrecorded: their tables were made again, or their triggers were
-        /// missing for a time. Nothing else was lost.
+        /// Changes of some entities may have gone unrecorded: their tables were created again, or their
+        /// triggers were missing for a time. Nothing else was lost.
         case recreated
     }
 
     /// How history was lost.
     public let reason: Reason
-    /// The position that was lost: of a feed, the last token that was acknowledged or delivered. Nil for a new consumer.
+    /// The position that was lost; for a feed, the last token that was acknowledged or delivered. Nil for
+    /// a new consumer.
     public let lost: HistoryToken?
     /// The position after which it continues. For a feed: the token to acknowledge after reading the store.
     public let after: HistoryToken
-    /// For `recreated`: what has to be read again. Empty means everything.
+    /// For `recreated`: the entities that have to be read again. Empty means all.
     public let entities: [String]
 
     /// An expiry, for tests and previews.
@@ -32,7 +34,7 @@ public struct Expiry: Sendable, Hashable, Codable {
         self.entities = entities
     }
 
-    /// What a transaction tells that has `recreated` entities; nil for any other.
+    /// The expiry of a transaction that has `recreated` entities; nil for any other.
     init?(_ transaction: HistoryTransaction) {
         guard !transaction.recreated.isEmpty else { return nil }
         let token = transaction.token

@@ -1,15 +1,15 @@
-/// Where a store's history begins and ends: what decides whether it can be read on from a position.
+/// Where a store's history begins and ends. This decides whether it can be read from a position.
 struct HistoryBounds: Sendable, Equatable {
     let store: StoreID
-    /// History up to here may have been deleted: from an older position something would be missing.
+    /// History up to here may have been deleted: reading from an older position would miss something.
     let floor: Int64
-    /// The newest position, also where all history was deleted.
+    /// The newest position, even if all history was deleted.
     let end: Int64
 
-    /// Why the history cannot be read on from a token.
+    /// Why the history cannot be read from a token.
     enum Loss { case otherStore, ahead, expired }
 
-    /// Nil where the history can be read on from a token.
+    /// Nil if the history can be read from a token.
     func loss(at token: HistoryToken) -> Loss? {
         if !token.store.isSame(as: store) { return .otherStore }
         if token.number > end { return .ahead }
@@ -21,7 +21,7 @@ struct HistoryBounds: Sendable, Equatable {
 
     func token(_ number: Int64) -> HistoryToken { HistoryToken(store: store, number: number) }
 
-    /// Checks that everything after a token is still there.
+    /// Checks that everything after a token still exists.
     ///
     /// - Throws: `HistoryError` with `.tokenForeign`, `.tokenAhead` or `.tokenExpired`.
     func check(after token: HistoryToken) throws(HistoryError) {
@@ -31,12 +31,13 @@ struct HistoryBounds: Sendable, Equatable {
 
     /// The same for a number of this store.
     ///
-    /// - Parameter isPosition: Whether 0 is one, from which something may be missing, or stands for whatever is there.
+    /// - Parameter isPosition: Whether 0 is a position after which something may be missing, or stands
+    ///   for whatever exists.
     func check(after number: Int64, isPosition: Bool = true) throws(HistoryError) {
         if number > 0 || isPosition { try check(after: token(number)) }
     }
 
-    /// Checks that the history has been at a token, whether or not it was deleted since.
+    /// Checks that the history has reached a token, even if it was deleted since.
     ///
     /// - Throws: `HistoryError` with `.tokenForeign` or `.tokenAhead`.
     func checkReaches(_ token: HistoryToken) throws(HistoryError) {
@@ -50,6 +51,6 @@ struct HistoryBounds: Sendable, Equatable {
 
 /// Numbers of changes in a store's history.
 package enum HistoryPosition {
-    /// Far more than any store reaches, and far enough from the end of the integers to be counted on from.
+    /// Far more than any store reaches, and far enough from the largest integer to count on from there.
     package static let range: ClosedRange<Int64> = 0...(1 << 62)
 }

@@ -1,4 +1,4 @@
-/// Which transactions, and which of their changes, a reader wants. Everything, unless said otherwise.
+/// Selects transactions and changes for a reader. By default, everything.
 public struct HistoryFilter: Sendable, Equatable {
     /// Only these authors; nil for any, undeclared writers included.
     public var authors: Set<BinaryText>?
@@ -24,7 +24,8 @@ public struct HistoryFilter: Sendable, Equatable {
     /// has one id for each name.
     public var objects: Set<ObjectID>?
 
-    /// Only updates of one of these properties; nil for any change. An update of which it is not known is left out.
+    /// Only updates of one of these properties; nil for any change. An update whose properties are
+    /// unknown is excluded.
     public var properties: Set<BinaryText>?
 
     /// A filter that selects everything.
@@ -53,7 +54,7 @@ public struct HistoryFilter: Sendable, Equatable {
             && (properties == nil || operation == .update)
     }
 
-    /// Whether unrecorded changes of these entities may be among what is wanted, whatever their author.
+    /// Whether unrecorded changes of these entities may match, whatever their author.
     func accepts(recreated names: [String], at time: HistoryTimestamp) -> Bool {
         if let since, time < since { return false }
         if let until, time > until { return false }
@@ -63,7 +64,7 @@ public struct HistoryFilter: Sendable, Equatable {
 
     func accepts(_ change: ObjectID) -> Bool { objects?.contains(change) ?? true }
 
-    /// What only the whole change tells.
+    /// The part of the filter that needs the whole change.
     func accepts(_ change: HistoryChange) -> Bool {
         properties.map { wanted in change.changedProperties.contains { wanted.contains($0) } } ?? true
     }

@@ -1,24 +1,24 @@
 /// Numbers that are missing in the middle of a history.
 ///
-/// The numbers of Core Data's transactions, and of recorded changes, follow each other: a rollback gives its numbers back,
-/// and what a purge or a cleanup deletes lies up to the floor. What else is missing was deleted by another hand, or lay in
-/// a page that is damaged.
+/// The numbers of Core Data's transactions, and of recorded changes, are consecutive: a rollback returns
+/// its numbers, and a purge or a cleanup deletes only up to the floor. Anything else that is missing was
+/// deleted by other means, or was in a damaged page.
 package struct HistoryGap: Error, Sendable, Equatable {
     let numbers: ClosedRange<Int64>
 
     init(_ numbers: ClosedRange<Int64>) { self.numbers = numbers }
 
-    /// What is missing between two numbers that are there; nil if nothing is.
+    /// The gap between two existing numbers; nil if there is none.
     ///
     /// - Parameter floor: Numbers up to here may be missing.
     package init?(after last: Int64, before next: Int64, floor: Int64) {
         let known = max(last, floor)
-        // A damaged store may have any numbers.
+        // A damaged store may contain any number.
         guard known < next, known + 1 < next else { return nil }
         numbers = known + 1...next - 1
     }
 
-    /// Where a reader has to stand that this gap does not concern.
+    /// The position from which a reader is not affected by the gap.
     var end: Int64 { numbers.upperBound }
 
     /// `4`, `4 to 6`.
@@ -28,19 +28,19 @@ package struct HistoryGap: Error, Sendable, Equatable {
     }
 }
 
-/// Up to where a store's history is known to have gaps. They are not looked for ahead of time: a reader finds each where it
-/// reads on, and what it has found holds for all connections to the store.
+/// The end of the known gaps in a store's history. Gaps are not searched in advance: a reader finds each
+/// one while reading, and all connections to the store then know it.
 final class KnownGaps: Sendable {
     private let end = Locked<Int64>(0)
 
-    /// From here on no gap is known.
+    /// No gap is known after this position.
     var floor: Int64 { end.withLock(\.self) }
 
     func note(_ position: Int64) { end.withLock { $0 = max($0, position) } }
 }
 
 extension HistoryBounds {
-    /// The same where gaps are known: the history can be read from the end of the last one on.
+    /// The same with known gaps: the history can be read from the end of the last one.
     func with(_ gaps: KnownGaps) -> HistoryBounds {
         HistoryBounds(store: store, floor: max(floor, min(gaps.floor, end)), end: end)
     }
@@ -49,7 +49,7 @@ extension HistoryBounds {
 extension HistoryError {
     /// - Parameters:
     ///   - what: What the numbers count: "transactions".
-    ///   - oldest: The oldest token of the store that still works.
+    ///   - oldest: The oldest token of the store that is still valid.
     static func missing(_ gap: HistoryGap, _ what: String, oldest: HistoryToken) -> HistoryError {
         HistoryError(
             .tokenExpired,

@@ -2,7 +2,7 @@ internal import FoundationEssentials
 
 /// The time of a transaction, in milliseconds since 1970-01-01T00:00:00Z.
 ///
-/// It is displayed and compared with durations. It never defines an order; tokens do.
+/// It is for display and for comparison with durations. It never defines an order; tokens do.
 public struct HistoryTimestamp: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// Milliseconds since 1970, in UTC, in `range`.
     public let milliseconds: Int64
@@ -30,7 +30,7 @@ public struct HistoryTimestamp: Hashable, Comparable, Sendable, CustomStringConv
     /// ISO 8601 in UTC with milliseconds: `2026-01-07T10:30:00.250Z`.
     public var description: String { withText { String(decoding: $0, as: UTF8.self) } }
 
-    /// Lends the description's bytes.
+    /// Passes the description's bytes to a closure.
     func withText<T>(_ body: (UnsafeBufferPointer<UInt8>) -> T) -> T {
         withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 32) { buffer in
             var length = 0
@@ -74,8 +74,8 @@ struct CivilDate {
     let month: Int64
     let day: Int64
 
-    /// Counts in eras of 400 years (146,097 days), with years that begin in March, so that the
-    /// leap day is a year's last.
+    /// Counts in eras of 400 years (146,097 days), with years that begin in March, so that the leap day
+    /// is the last day of a year.
     init(daysSince1970 days: Int64) {
         let (era, dayOfEra) = (days + 719_468).dividedByFloor(146_097)
         let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
@@ -88,7 +88,7 @@ struct CivilDate {
 }
 
 extension Int64 {
-    /// Quotient rounded down, and the remainder that goes with it (never negative).
+    /// The quotient rounded down, and its remainder, which is never negative.
     @inline(__always)  // So that the divisor is known, and multiplication does.
     func dividedByFloor(_ divisor: Int64) -> (quotient: Int64, remainder: Int64) {
         let remainder = (self % divisor + divisor) % divisor
@@ -96,15 +96,15 @@ extension Int64 {
     }
 }
 
-/// Where the time comes from: the wall clock, which may be set back and forward, and a clock that
-/// only runs. Tests bring their own.
+/// The source of time: the wall clock, which may be set, and a clock that only runs forward. Tests supply
+/// their own.
 package struct HistoryClock: Sendable {
-    /// What the wall clock shows.
+    /// The time of the wall clock.
     package let wall: @Sendable () -> HistoryTimestamp
     /// Monotonic time, which setting the clock does not change.
     package let elapsed: @Sendable () -> Duration
 
-    /// The machine's clocks. While it is suspended, nothing can be served, and no time elapses.
+    /// The machine's clocks. No time elapses while it is suspended, because nothing can be served then.
     package static let system = HistoryClock(wall: { .now }, elapsed: { SuspendingClock.now - start })
 
     private static let start = SuspendingClock.now

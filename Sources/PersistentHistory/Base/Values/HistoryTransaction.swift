@@ -2,7 +2,7 @@
 public enum ChangeOperation: String, Sendable, Hashable, CaseIterable {
     /// The row is new.
     case insert
-    /// The row was there, with the same primary key, and at least one column has changed.
+    /// The row existed with the same primary key, and at least one column has changed.
     case update
     /// The row is gone.
     case delete
@@ -10,7 +10,7 @@ public enum ChangeOperation: String, Sendable, Hashable, CaseIterable {
 
 /// The identity of a changed row: its primary key, or its rowid if it has none.
 public struct ObjectID: Sendable {
-    /// Most keys are one value, which needs no separate allocation.
+    /// Most keys are a single value, which needs no separate allocation.
     private enum Key: Hashable, Sendable {
         case one(HistoryValue)
         case some([HistoryValue])
@@ -37,14 +37,14 @@ public struct ObjectID: Sendable {
         self.isRowID = isRowID
     }
 
-    /// Of a key of one column.
+    /// The identity of a row with a key of one column.
     init(columns: [String], value: HistoryValue, isRowID: Bool = false) {
         self.columns = columns
         key = .one(value)
         self.isRowID = isRowID
     }
 
-    /// The value of a key that is one.
+    /// The value of a key with one column.
     var onlyValue: HistoryValue? { if case .one(let value) = key { value } else { nil } }
 }
 
@@ -91,15 +91,15 @@ public struct HistoryChange: Sendable {
     public let operation: ChangeOperation
     /// The row's primary key.
     public let objectID: ObjectID
-    /// For an update: the columns whose value changed, in table order. Otherwise empty. In a Core Data store the names
-    /// of the model's properties, in byte order, as far as they are known.
+    /// For an update: the columns whose value changed, in table order. Otherwise empty. In a Core Data
+    /// store: the names of the model's properties that are known, in byte order.
     public let changedProperties: [String]
-    /// Nil where `changedProperties` is all that changed. Otherwise what else changed, in a Core Data store, as
-    /// far as it is known: `toMany#0` is a to-many relationship that has no certain name. Empty where nothing is known.
+    /// Nil if `changedProperties` is complete. Otherwise what else changed in a Core Data store, if
+    /// known: `toMany#0` is a to-many relationship without a certain name. Empty if nothing is known.
     public let unnamedProperties: [String]?
-    /// For a delete of an entity that preserves columns. Otherwise nil.
+    /// Set for a delete of an entity that preserves columns. Otherwise nil.
     public let tombstone: Tombstone?
-    /// What an attribute says of the object, where whoever shows the change has asked for it.
+    /// The value of an attribute that describes the object, if requested for display.
     var label: String?
 
     package init(
@@ -124,7 +124,7 @@ extension HistoryChange {
         return change
     }
 
-    /// For whoever wants many changes at once: a tombstone may be of any size.
+    /// For holding many changes at once: a tombstone may have any size.
     var withoutTombstone: HistoryChange {
         guard tombstone != nil else { return self }
         return HistoryChange(entity: entity, operation: operation, objectID: objectID)
@@ -146,11 +146,12 @@ extension HistoryChange: Hashable {
     }
 }
 
-/// The changes that one SQL transaction made, with the author who made them.
+/// The changes of one SQL transaction, with their author.
 ///
-/// One with `recreated` entities has no changes: it stands where the recording of these entities began again.
+/// A transaction with `recreated` entities has no changes: it marks where the recording of these entities
+/// began again.
 public struct HistoryTransaction: Hashable, Sendable {
-    /// What it consists of.
+    /// The content of a transaction.
     enum Body: Equatable, Sendable {
         case changes([HistoryChange])
         /// See `recreated`.
@@ -159,7 +160,7 @@ public struct HistoryTransaction: Hashable, Sendable {
         indirect case outline(TransactionOutline)
     }
 
-    /// A transaction is handed on many times: as one reference.
+    /// A transaction is passed on many times, so it is a single reference.
     private final class Content: Sendable {
         let token: HistoryToken
         let authorship: Authorship
@@ -189,14 +190,15 @@ public struct HistoryTransaction: Hashable, Sendable {
     public var context: String? { content.authorship.context }
     /// The writer's process; nil if it declared no author, and in a Core Data store.
     public var processID: Int32? { content.processID }
-    /// The writer's process and app, by their names, which a Core Data store has.
+    /// The writer's process and app by name, in a Core Data store.
     public var application: Application? { content.authorship.application }
     /// When the transaction was recorded.
     public var timestamp: HistoryTimestamp { content.timestamp }
     /// The changes, in order.
     public var changes: [HistoryChange] { if case .changes(let changes) = content.body { changes } else { [] } }
-    /// The entities whose changes may have gone unrecorded before this: their tables were made again, or their
-    /// triggers were missing for a time. Read them as they are. Empty in every transaction that has changes.
+    /// The entities whose changes may have gone unrecorded before this transaction: their tables were
+    /// created again, or their triggers were missing for a time. Read their present rows. Empty in every
+    /// transaction that has changes.
     public var recreated: [String] {
         if case .recreated(let names) = content.body { names.map(\.text) } else { [] }
     }
@@ -206,7 +208,7 @@ public struct HistoryTransaction: Hashable, Sendable {
 
     var authorship: Authorship { content.authorship }
 
-    /// What it consists of, where it is large and on its way through the pipeline: then `changes` is empty.
+    /// The outline of a large transaction in the pipeline, whose `changes` are empty.
     var outline: TransactionOutline? { if case .outline(let outline) = content.body { outline } else { nil } }
 
     package init(
@@ -226,20 +228,20 @@ public struct HistoryTransaction: Hashable, Sendable {
         content = Content(token, authorship, processID, timestamp, body)
     }
 
-    /// A large one, without its changes.
+    /// A large transaction without its changes.
     init(token: HistoryToken, of origin: Origin, outline: TransactionOutline) {
         self.init(
             token, origin.authorship, origin.processID, origin.timestamp,
             .outline(outline))
     }
 
-    /// The same with a label for each object that has one.
+    /// The same with labels for the objects that have one.
     func labelled(_ label: (HistoryChange) -> String?) -> HistoryTransaction {
         guard case .changes(let changes) = content.body else { return self }
         return with(changes.map { $0.labelled(label($0)) })
     }
 
-    /// The same with some changes, and without an outline.
+    /// The same with some of the changes, and without an outline.
     func with(_ changes: [HistoryChange]) -> HistoryTransaction {
         HistoryTransaction(token, authorship, processID, timestamp, .changes(changes))
     }

@@ -13,17 +13,17 @@ public enum HistoryValue: Sendable {
     /// Bytes.
     case blob([UInt8])
 
-    /// Text of these bytes, kept exactly.
+    /// Text of exactly these bytes.
     init(textOf bytes: some Collection<UInt8>) {
         self = String(validating: bytes, as: UTF8.self).map { .text($0) } ?? .invalidText(Array(bytes))
     }
 
-    /// The same value for all values that SQLite regards as the same key: -0.0 and 0.0 are one.
+    /// The same value for all values that SQLite treats as the same key: -0.0 and 0.0 are equal.
     var asKey: HistoryValue { if case .real(let real) = self, real == 0 { .real(0) } else { self } }
 }
 
 extension HistoryValue: Hashable {
-    /// Whether two values are of one type, and equal; texts, if they have the same bytes.
+    /// Whether two values have the same type and are equal. Texts are compared by bytes.
     public static func == (a: Self, b: Self) -> Bool {
         switch (a, b) {
         case (.null, .null): true
@@ -49,18 +49,18 @@ extension HistoryValue: Hashable {
 }
 
 extension HistoryValue {
-    /// Where a text can be cut: not within a character.
+    /// Where a text may be cut: not inside a character.
     static func textEnd(_ bytes: some RandomAccessCollection<UInt8>, _ limit: Int) -> Int {
         let isContinuation = { (index: Int) in
             bytes[bytes.index(bytes.startIndex, offsetBy: index)] & 0xC0 == 0x80
         }
         var end = limit
         while end > 0, end > limit - 4, isContinuation(end) { end -= 1 }
-        // Of text that is not valid UTF-8, any byte will do.
+        // Text that is not valid UTF-8 may be cut at any byte.
         return isContinuation(end) ? limit : end
     }
 
-    /// Of a text or a blob; 0 for what has no length.
+    /// The length of a text or a blob; 0 for other types.
     var byteCount: Int {
         switch self {
         case .text(let text): text.utf8.count
@@ -69,7 +69,7 @@ extension HistoryValue {
         }
     }
 
-    /// What is left of a text or a blob that is cut.
+    /// The beginning of a text or a blob.
     func prefix(_ limit: Int) -> HistoryValue {
         switch self {
         case .text(let text) where text.utf8.count > limit:

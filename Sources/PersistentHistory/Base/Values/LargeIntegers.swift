@@ -1,10 +1,11 @@
-/// How integers of rows are written for a program that may read numbers as doubles, as JavaScript does.
+/// How to write integers of rows for a program that may read numbers as doubles, as JavaScript does.
 ///
-/// A double holds each integer up to 2^53 (`Number.MAX_SAFE_INTEGER` is 2^53 - 1); beyond, several are read as one.
+/// A double represents each integer up to 2^53 (`Number.MAX_SAFE_INTEGER` is 2^53 - 1). Beyond that,
+/// several integers are read as the same number.
 package enum LargeIntegers: String, Sendable, Hashable, CaseIterable {
-    /// As a number, like all others.
+    /// As a number, like all other integers.
     case number
-    /// As text of its digits.
+    /// As a string of its digits.
     case text
 
     private static let largestSafe: Int64 = 1 << 53 - 1

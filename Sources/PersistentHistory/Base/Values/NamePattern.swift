@@ -1,4 +1,4 @@
-/// A pattern of names: `*` stands for any characters, also none, and `?` for one.
+/// A pattern of names: `*` stands for any number of characters, and `?` for one.
 package struct NamePattern: Sendable, Hashable {
     package let text: String
     private let scalars: [Unicode.Scalar]
@@ -8,12 +8,12 @@ package struct NamePattern: Sendable, Hashable {
         scalars = Array(text.unicodeScalars)
     }
 
-    /// Whether the text is more than one name.
+    /// Whether the text may match more than one name.
     package static func isPattern(_ text: String) -> Bool {
         text.utf8.contains { $0 == UInt8(ascii: "*") || $0 == UInt8(ascii: "?") }
     }
 
-    /// Whether a text, a name or a pattern, stands for a name.
+    /// Whether a text, which is a name or a pattern, matches a name.
     package static func matches(_ text: String, _ name: String) -> Bool {
         text.hasSameBytes(as: name) || isPattern(text) && NamePattern(text).matches(name)
     }
@@ -21,7 +21,8 @@ package struct NamePattern: Sendable, Hashable {
     package func matches(_ name: String) -> Bool {
         let name = Array(name.unicodeScalars)
         var (position, index) = (0, 0)
-        // Where the last star is, and the first character that it does not stand for: it takes one more after each mistake.
+        // The last star, and the first character that it does not match. After each mismatch it matches
+        // one more.
         var retry: (star: Int, next: Int)?
         while index < name.count {
             if position < scalars.count, scalars[position] == "*" {
@@ -40,10 +41,10 @@ package struct NamePattern: Sendable, Hashable {
         return scalars[position...].allSatisfy { $0 == "*" }
     }
 
-    /// Whether there is a name for which both stand.
+    /// Whether a name exists that both match.
     package func intersects(_ other: NamePattern) -> Bool {
         let (a, b) = (scalars, other.scalars)
-        // From the ends of both: whether what follows has a name in common.
+        // From the ends of both: whether the rests match a common name.
         var next = [Bool](repeating: false, count: b.count + 1)
         for i in stride(from: a.count, through: 0, by: -1) {
             var row = [Bool](repeating: false, count: b.count + 1)

@@ -119,14 +119,14 @@ extension ObjectIDURL: Hashable {
     }
 }
 
-/// How a row's identity is written as a URL: `x-history://<store id>/<entity>/<key>`. An object of Core Data has the URL
-/// that Core Data gives it: `x-coredata://<store id>/<entity>/p42`.
+/// Writes a row's identity as a URL: `x-history://<store id>/<entity>/<key>`. An object of Core Data has
+/// the URL that Core Data gives it: `x-coredata://<store id>/<entity>/p42`.
 ///
-/// The key's parts are joined by commas, each with its type in front: `p` an integer, `t` text,
-/// `x` a blob in hexadecimal, `r` a real. A row known by its rowid is `p5` in a table without a
-/// primary key, where nothing else can be meant, and `rowid5` where other rows are known by a key.
+/// The key's parts are joined by commas, each prefixed by its type: `p` an integer, `t` text, `x` a blob
+/// in hexadecimal, `r` a real. A row that is identified by its rowid is `p5` in a table without a primary
+/// key, and `rowid5` in a table where a key identifies other rows.
 enum ObjectURL {
-    /// The part that all rows of an entity share.
+    /// The part that all rows of an entity have in common.
     @inline(__always) static func appendPrefix(store: StoreID, entity: Entity, to url: inout ByteBuffer) {
         url.append(entity.json.urlScheme)
         url.append(store)
@@ -177,7 +177,7 @@ enum ObjectURL {
         return bytes.array
     }
 
-    /// Everything but the unreserved characters of RFC 3986, section 2.3, is encoded.
+    /// Encodes all characters except the unreserved ones of RFC 3986, section 2.3.
     private static func appendPercentEncoded(_ text: String, to url: inout ByteBuffer) {
         var text = text
         text.withUTF8 { appendPercentEncoded($0, to: &url) }
@@ -207,7 +207,7 @@ enum ObjectURL {
 }
 
 extension ObjectID {
-    /// The key, where it is one integer and nothing else can be meant by that.
+    /// The key if it is a single integer and unambiguous.
     package func integer(in entity: Entity) -> Int64? {
         switch entity.key {
         case .rowid, .column: if case .integer(let integer)? = onlyValue { integer } else { nil }
@@ -215,7 +215,7 @@ extension ObjectID {
         }
     }
 
-    /// As in the object's URL: what tells it apart within its entity.
+    /// The key as in the object's URL: it identifies the object within its entity.
     package var keyText: String {
         if isRowID, case .integer(let rowid)? = values.first { return "rowid\(rowid)" }
         var text = ByteBuffer()
@@ -223,7 +223,7 @@ extension ObjectID {
         return text.text
     }
 
-    /// Reads the text back; nil if the entity has another kind of key by now.
+    /// Parses the text; nil if the entity now has another kind of key.
     init?(keyText: String, keyedBy key: Entity.Key) {
         if key == .rowid, keyText.hasPrefix("rowid"), let rowid = Int64(keyText.dropFirst(5)) {
             self.init(columns: ["rowid"], values: [.integer(rowid)], isRowID: true)

@@ -6,7 +6,7 @@ package struct Origin: Equatable, Sendable {
     var processID: Int32?
     var timestamp: HistoryTimestamp
 
-    /// In bytes. Author and context have 255 at most.
+    /// In bytes. Author and context have at most 255 each.
     static let longest = 1024
 
     private static let tab = UInt8(ascii: "\t")
@@ -27,12 +27,12 @@ package struct Origin: Equatable, Sendable {
 
     /// Reads `key TAB process TAB milliseconds TAB author [TAB context]`, as the extension writes it.
     ///
-    /// What is not written so comes from a binding that declares itself wrongly; its change is
-    /// recorded all the same, and belongs to no author.
+    /// Text of another form comes from a binding that declares its author incorrectly. Its change is
+    /// recorded nevertheless, without an author.
     ///
-    /// - Parameter last: Of the transaction before, mostly of the same writer.
+    /// - Parameter last: The previous transaction's authorship, mostly of the same writer.
     static func declared(_ text: UnsafeBufferPointer<UInt8>, like last: Authorship = .undeclared) -> Origin {
-        // As bytes: each transaction is read so, and characters take ten times as long to tell apart.
+        // As bytes: this is read for each transaction, and comparing characters takes ten times as long.
         var rest = text
         guard text.count <= longest, let key = field(&rest), !key.isEmpty, let process = field(&rest),
             let time = field(&rest).flatMap(decimal), let first = rest.first, first != tab
@@ -57,7 +57,7 @@ package struct Origin: Equatable, Sendable {
         )
     }
 
-    /// Takes what stands before the next tab, and the tab; nil if there is none.
+    /// Takes the text before the next tab, and the tab; nil if there is none.
     private static func field(_ rest: inout UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8>? {
         guard let start = rest.baseAddress, let found = memchr(start, CInt(tab), rest.count) else { return nil }
         let length = UnsafeRawPointer(found) - UnsafeRawPointer(start)

@@ -3,11 +3,11 @@ final class RowValues: Sendable {
     struct Row: Sendable {
         let names: RowNames
         let values: [HistoryValue]
-        /// The full sizes of those that were cut when they were read, by their columns.
+        /// The full sizes of values that were cut when read, by column.
         let sizes: [Int: Int]
     }
 
-    /// The rows of an entity by their keys; nil for one that is gone.
+    /// The rows of an entity by key; nil for a deleted row.
     struct Rows: Sendable {
         var integers: [Int64: Row?] = [:]
         /// See `ObjectID.keyText`.
@@ -30,12 +30,12 @@ final class RowValues: Sendable {
         self.verdicts = verdicts
     }
 
-    /// - Returns: Nil where that was not asked.
+    /// - Returns: Nil if that was not requested.
     func verdict(on change: HistoryChange, _ condition: RowCondition) -> RowVerdict? {
         verdicts[condition]?[change]
     }
 
-    /// - Returns: Nil for a row that is gone, or was not wanted.
+    /// - Returns: Nil for a row that was deleted, or not requested.
     func row(of object: ObjectID, in entity: Entity) -> Row? {
         guard let rows = rows[entity.name] else { return nil }
         if let integer = object.integer(in: entity) { return rows.integers[integer] ?? nil }
@@ -43,19 +43,19 @@ final class RowValues: Sendable {
     }
 }
 
-/// Of which objects the rows are wanted, and what is asked of rows.
+/// The objects whose rows are wanted, and the conditions to evaluate on rows.
 struct WantedValues: Sendable, Equatable {
-    /// Nil is every entity.
+    /// Nil means every entity.
     var entities: Set<BinaryText>?
     /// Longer texts and blobs are cut.
     var maximumBytes: Int
-    /// What is decided of each changed row, once for all that ask the same.
+    /// The conditions to evaluate for each changed row, once for all hooks and feeds that have the same.
     var conditions: Set<RowCondition> = []
 
-    /// Whether rows are handed on, and not only judged.
+    /// Whether rows are delivered, and not only evaluated.
     var includesRows: Bool { entities?.isEmpty != true }
 
-    /// Of a filter that has a condition; nil of any other.
+    /// The values for a filter with a condition; nil for other filters.
     init?(_ filter: ChangeFilter) {
         guard let condition = filter.condition else { return nil }
         self.init(entities: [], maximumBytes: 0, conditions: [condition])
@@ -69,7 +69,7 @@ struct WantedValues: Sendable, Equatable {
 
     func includes(_ entity: String) -> Bool { entities?.contains(entity) ?? true }
 
-    /// What both want.
+    /// The union of both.
     func union(_ other: WantedValues) -> WantedValues {
         WantedValues(
             entities: entities.flatMap { mine in other.entities.map(mine.union) },
@@ -81,20 +81,20 @@ struct WantedValues: Sendable, Equatable {
         all.reduce(nil) { sum, next in sum?.union(next) ?? next }
     }
 
-    /// Whether who wants the other has enough with this.
+    /// Whether these values suffice for the other request.
     func covers(_ other: WantedValues) -> Bool { union(other) == self }
 }
 
-/// The values that one hook's call, or one line of a feed, gives with its objects.
+/// The values that a hook's call, or a line of a feed, contains with its objects.
 package struct CallValues: Sendable {
-    /// What texts and blobs of one call have at most together.
+    /// The maximum total size of the texts and blobs in one call.
     package static let mostBytes = 32 << 20
 
     let rows: RowValues
     /// Longer texts and blobs are cut.
     let maximumBytes: Int
 
-    /// Nil where none are wanted.
+    /// Nil if no values are wanted.
     init?(_ rows: RowValues?, _ maximumBytes: Int?) {
         guard let rows, let maximumBytes else { return nil }
         self.rows = rows
@@ -102,7 +102,7 @@ package struct CallValues: Sendable {
     }
 }
 
-/// Writes the values of one call or line, straight into bytes.
+/// Writes the values of one call or line directly as bytes.
 struct ValueWriter {
     private let values: CallValues
     private var rest = CallValues.mostBytes
@@ -117,7 +117,7 @@ struct ValueWriter {
         json.member("valuesAt", values.rows.position)
     }
 
-    /// The member `values`, and `cutValues` where texts or blobs were cut; nothing for a row that is gone.
+    /// The member `values`, and `cutValues` if texts or blobs were cut; nothing for a deleted row.
     mutating func write(_ object: ObjectID, of entity: Entity, to json: inout JSONBytes) {
         guard let row = values.rows.row(of: object, in: entity) else { return }
         var cut: [(column: Int, size: Int)] = []

@@ -1,13 +1,13 @@
-/// A date and time as SQLite stores them, for want of a type: as text, or as seconds since 1970
+/// A date and time as SQLite stores them without a date type: as text, or as seconds since 1970
 /// (https://www.sqlite.org/lang_datefunc.html#time_values).
 ///
-/// Read are `YYYY-MM-DD`, alone or followed by a space or `T` and `HH:MM`, `HH:MM:SS` or
-/// `HH:MM:SS.SSS`, and then by `Z` or `+HH:MM` or `-HH:MM`. A time without a day, which SQLite
-/// takes to be in the year 2000, and a Julian day are not: they would become a false date.
+/// The accepted forms are `YYYY-MM-DD`, alone or followed by a space or `T` and `HH:MM`, `HH:MM:SS` or
+/// `HH:MM:SS.SSS`, and then by `Z` or `+HH:MM` or `-HH:MM`. A time without a day, which SQLite places in
+/// the year 2000, and a Julian day are not accepted: they would become a false date.
 struct SQLiteDate {
     /// Whole seconds since 1970, rounded down.
     private let seconds: Int64
-    /// Decimal digits of the fraction of a second; no zeros at the end.
+    /// Decimal digits of the fraction of a second, without trailing zeros.
     private let fraction: Substring
 
     /// The years that ISO 8601 writes with four digits.
@@ -25,11 +25,11 @@ struct SQLiteDate {
         self.init(seconds: seconds, fraction: "")
     }
 
-    /// The fraction is that of the shortest text of the number, which is exact where a binary
-    /// fraction is not: 1.1 is a tenth after the second, not 100 ms and 89 billionths.
+    /// Uses the fraction of the number's shortest text. It is exact where a binary fraction is not: 1.1
+    /// is a tenth after the second, not 100 ms and 89 billionths.
     ///
-    /// A real that is a Julian day of the years 0 to 9999, as SQLite's julianday() gives it, is none. (The seconds of some
-    /// weeks of 1970 are not told from it.)
+    /// A real that is a Julian day of the years 0 to 9999, as SQLite's julianday() returns it, is not
+    /// accepted. (The seconds of some weeks of 1970 cannot be distinguished from it.)
     init?(secondsSince1970 real: Double) {
         if (1_721_059.5..<5_373_484.5).contains(real) { return nil }
         self.init(real, after: 0)
@@ -42,7 +42,7 @@ struct SQLiteDate {
         let whole = real.rounded(.down)
         guard abs(whole) < 1e12 else { return nil }
         let text = abs(real).description
-        // A number below 0.001 is written with an exponent, and is no fraction to speak of.
+        // A number below 0.001 has an exponent and a negligible fraction.
         guard !text.contains("e"), let point = text.firstIndex(of: ".") else {
             self.init(seconds: start + Int64(real.rounded()), fraction: "")
             return
@@ -78,7 +78,7 @@ struct SQLiteDate {
         self.init(seconds: seconds, fraction: fraction)
     }
 
-    /// In UTC with `Z`; a fraction, where there is one, has three digits or as many as it needs.
+    /// In UTC with `Z`. A fraction, if any, has three digits or as many as it needs.
     var iso8601: String {
         let text = String(HistoryTimestamp(milliseconds: seconds * 1000).description.dropLast(".000Z".count))
         if fraction.isEmpty { return text + "Z" }
@@ -91,7 +91,7 @@ struct SQLiteDate {
         return HistoryTimestamp(milliseconds: seconds * 1000 + (Int64(digits) ?? 0) + (isFiner ? 1 : 0))
     }
 
-    /// The digits of one less this fraction: what a negative number is above the second below it.
+    /// The digits of 1 minus this fraction: the distance of a negative number from the second below it.
     private static func complement(of digits: Substring) -> Substring {
         var digits = digits
         while digits.last == "0" { digits.removeLast() }
@@ -123,7 +123,7 @@ struct SQLiteDate {
             return number
         }
 
-        /// Seconds east of Greenwich; 0 if the text says nothing, for it is UTC then.
+        /// Seconds east of Greenwich; 0 (UTC) if the text names no zone.
         mutating func offset() -> Int64? {
             while take(" ") {}
             if rest.isEmpty || take("Z") || take("z") { return 0 }
@@ -137,10 +137,10 @@ struct SQLiteDate {
 }
 
 extension HistoryTimestamp {
-    /// Reads a date, with a time and a zone or without: UTC where it names none.
+    /// Reads a date with an optional time and zone. Without a zone it is UTC.
     ///
-    /// - Parameter roundingUp: Whether a fraction finer than milliseconds counts as a whole one.
-    /// - Returns: nil for what is no date, as one that its month does not have.
+    /// - Parameter roundingUp: Whether a fraction finer than milliseconds is rounded up.
+    /// - Returns: Nil for an invalid date, such as a day that its month does not have.
     package init?(iso8601 text: String, roundingUp: Bool = false) {
         guard let date = SQLiteDate(text), let day = SQLiteDate(String(text.prefix(10))),
             day.iso8601.hasPrefix(text.prefix(10))
@@ -150,8 +150,8 @@ extension HistoryTimestamp {
 }
 
 extension CivilDate {
-    /// The inverse of `init(daysSince1970:)`. A day that its month does not have runs over into
-    /// the next one, as in SQLite.
+    /// The inverse of `init(daysSince1970:)`. A day beyond the end of its month counts into the next one,
+    /// as in SQLite.
     static func daysSince1970(year: Int64, month: Int64, day: Int64) -> Int64 {
         let marchYear = month <= 2 ? year - 1 : year
         let (era, yearOfEra) = marchYear.dividedByFloor(400)

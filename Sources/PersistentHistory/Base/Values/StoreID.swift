@@ -2,13 +2,14 @@ public import FoundationEssentials
 
 /// The identity of a tracked store: created when the store is first tracked, and kept in the store itself.
 ///
-/// A store that is moved or renamed keeps its id. A store that is untracked and tracked again gets another.
+/// A store that is moved or renamed keeps its id. A store that is untracked and tracked again gets
+/// another id.
 ///
 /// The text must be a canonical UUID (RFC 9562, section 4), because any program that can write to the store can
 /// change it, and it becomes part of file names, tokens and URLs.
 public struct StoreID: Hashable, Sendable, CustomStringConvertible {
-    /// The text's characters: they lie here, and no reference to them is counted, for each transaction, each token and
-    /// each URL has an id.
+    /// The text's characters, stored inline without reference counting: each transaction, token and URL
+    /// has an id.
     private let characters: InlineArray<36, UInt8>
 
     /// The text in the store.
@@ -32,11 +33,11 @@ public struct StoreID: Hashable, Sendable, CustomStringConvertible {
         characters = InlineArray { text[$0] }
     }
 
-    /// Stands where no store is known yet; no store has it.
+    /// A placeholder while no store is known. No store has it.
     package static let none = StoreID(UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)))
 
-    /// What a program gives to a store if it makes up a random UUID when it has no descriptor left for the source of randomness. It tells
-    /// no store from another.
+    /// The id that a program gives to a store if it makes a random UUID without a descriptor for the
+    /// source of randomness. It does not identify a store.
     static let withoutEntropy = StoreID(UUID(uuid: (0, 0, 0, 0, 0, 0, 0x40, 0, 0x80, 0, 0, 0, 0, 0, 0, 0)))
 
     /// As text.
@@ -52,13 +53,13 @@ public struct StoreID: Hashable, Sendable, CustomStringConvertible {
         withBytes { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
     }
 
-    /// Whether both are one UUID, which may be written in either case (RFC 9562, section 4).
+    /// Whether both are the same UUID, which may be written in either case (RFC 9562, section 4).
     package func isSame(as other: StoreID) -> Bool {
-        // This bit makes a letter lower case, and is set in digits and hyphens already.
+        // This bit makes a letter lower case, and is already set in digits and hyphens.
         withBytes { a in other.withBytes { b in a.elementsEqual(b) { $0 | 0x20 == $1 | 0x20 } } }
     }
 
-    /// Lends the text's bytes.
+    /// Passes the text's bytes to a closure.
     @inline(__always) func withBytes<T>(_ body: (UnsafeBufferPointer<UInt8>) -> T) -> T {
         characters.span.withUnsafeBufferPointer(body)
     }
@@ -85,11 +86,11 @@ public struct StoreID: Hashable, Sendable, CustomStringConvertible {
 
 /// A position in the history of one store, written `<store id>:<number>`.
 ///
-/// The number is that of the last change of a transaction. Numbers only grow, in the order of
-/// commits, and are never given twice; a token is therefore a cursor that no clock can disturb.
+/// The number is that of the last change of a transaction. Numbers only grow, in the order of commits,
+/// and are never reused, so a token is a cursor that no clock can affect.
 ///
-/// Tokens of one store are ordered as their commits were. Those of several stores are put in order by the stores'
-/// ids, so that they can be sorted; that says nothing about time.
+/// Tokens of one store are ordered as their commits. Tokens of several stores are ordered by the stores'
+/// ids, so that they can be sorted; that order says nothing about time.
 public struct HistoryToken: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// The store that the position is in.
     public let store: StoreID
@@ -111,7 +112,7 @@ public struct HistoryToken: Hashable, Comparable, Sendable, CustomStringConverti
         self.init(store: store, number: number)
     }
 
-    /// Whether the first was committed before the second, where both are of one store.
+    /// Whether the first was committed before the second, if both belong to one store.
     public static func < (a: Self, b: Self) -> Bool {
         a.store == b.store ? a.number < b.number : a.store.text < b.store.text
     }

@@ -1,5 +1,6 @@
 extension Tombstone {
-    /// The values as text, by column, as in the kit: null is left out. The page *Tombstones* has the rules.
+    /// The values as text, by column, as in the kit; nulls are omitted. The page *Tombstones* has the
+    /// rules.
     public var attributes: [BinaryText: String] {
         var attributes: [BinaryText: String] = [:]
         for (column, value) in values {
@@ -9,13 +10,13 @@ extension Tombstone {
     }
 }
 
-/// The text of a deleted row's value, as `attributes` of a tombstone gives it.
+/// The text of a deleted row's value, as a tombstone's `attributes` contain it.
 ///
-/// SQLite has few types (https://www.sqlite.org/datatype3.html), so the column's declared type
-/// says what the value means: UUID, URL, DATE, DATETIME, TIMESTAMP and BOOLEAN have a form of
-/// their own. A value that is none of its column's type is written for what it is.
+/// SQLite has few types (https://www.sqlite.org/datatype3.html), so the column's declared type tells what
+/// the value means: UUID, URL, DATE, DATETIME, TIMESTAMP and BOOLEAN have their own forms. A value that
+/// does not fit its column's type is written as it is.
 enum TombstoneText {
-    /// - Returns: nil for null, which `attributes` leaves out.
+    /// - Returns: Nil for null, which `attributes` omits.
     static func text(of value: HistoryValue, declaredType: String) -> String? {
         if case .null = value { return nil }
         return special(value, meaning: Meaning(declaredType: declaredType)) ?? plain(value)

@@ -1,23 +1,26 @@
-/// What a large transaction consists of, without its changes, which are read when they are needed, part by part.
+/// What a large transaction consists of, without its changes, which are read part by part when they are
+/// needed.
 ///
-/// On the way to hooks, replicas and feeds a large transaction is alone in its batch and has an outline instead of
-/// changes: the memory that it takes does not depend on how much one program writes at once.
+/// On the way to hooks, replicas and feeds, a large transaction is alone in its batch and has an outline
+/// instead of changes. So its memory does not depend on how much one program writes at once.
 struct TransactionOutline: Sendable, Hashable {
-    /// A transaction with more changes is large; a part of it has so many at most.
+    /// A transaction with more changes than this is large. A part has at most this many.
     static let partSize = 10_000
-    /// Parts that come with values are smaller, so that what they hold fits into memory: a part has so many of them.
+    /// Parts with values are smaller, so that their content fits into memory: this many of them make a
+    /// part.
     static let piecesOfPart = 40
 
-    /// A part has no more bytes of values than this, and a transaction with more is large: tombstones may be of any size.
+    /// The maximum size of the values in a part. A transaction with more is large: tombstones may have
+    /// any size.
     static let partBytes = 4 << 20
     private static let pieceBytes = 1 << 20
 
-    /// How many objects a call or a line has at most that comes with values.
+    /// The maximum number of objects in a call or a line with values.
     static func pieceSize(of partSize: Int) -> Int {
         partSize % piecesOfPart == 0 ? partSize / piecesOfPart : partSize
     }
 
-    /// Some of the changes, in pieces.
+    /// A range of changes, in pieces.
     struct Extent: Sendable, Hashable {
         struct Piece: Sendable, Hashable {
             /// The number of the first change.
@@ -37,7 +40,7 @@ struct TransactionOutline: Sendable, Hashable {
             count += 1
         }
 
-        /// Pieces put together, as far as a part may be large.
+        /// Merges pieces, as far as a part may be large.
         func parts(of size: Int) -> [Piece] {
             var parts: [Piece] = []
             for piece in pieces {
@@ -69,11 +72,11 @@ struct TransactionOutline: Sendable, Hashable {
     let pieceSize: Int
     /// All changes.
     private(set) var whole = Extent()
-    /// In the order in which they first occur.
+    /// In the order of first occurrence.
     private(set) var groups: [Group] = []
     /// The number of the last change.
     private(set) var last: Int64 = 0
-    /// Of the transaction's last row: see `HistoryBatch.fingerprint`.
+    /// The fingerprint of the transaction's last row: see `HistoryBatch.fingerprint`.
     var fingerprint: String?
     private var lastGroup = 0
 
@@ -96,21 +99,21 @@ struct TransactionOutline: Sendable, Hashable {
 
 /// Changes of a large transaction that have yet to be read.
 struct UnreadChanges: Sendable {
-    /// One with an outline.
+    /// A transaction with an outline.
     let transaction: HistoryTransaction
     /// Only changes of this kind; nil for all.
     let group: TransactionOutline.Group?
-    /// The numbers between which they are, and how many there are.
+    /// The range of their numbers, and how many there are.
     let range: ClosedRange<Int64>
     let count: Int
-    /// Nil where these are all.
+    /// Nil if these are all.
     let part: CallPart?
-    /// Of which objects the rows are read, too.
+    /// The objects whose rows are read, too.
     var values: WantedValues?
 
-    /// All parts of a group; of the transaction if it is nil.
+    /// All parts of a group, or of the transaction if it is nil.
     ///
-    /// - Parameter values: Of which objects the rows are read, too: then the parts are smaller.
+    /// - Parameter values: The objects whose rows are read, too. The parts are then smaller.
     static func parts(
         of transaction: HistoryTransaction, in group: TransactionOutline.Group? = nil,
         values: WantedValues? = nil
@@ -140,7 +143,7 @@ struct UnreadChanges: Sendable {
     }
 }
 
-/// How much was read: changes, and the bytes of the values that they bring.
+/// How much was read: the number of changes, and the bytes of their values.
 struct ReadSize: Sendable, Hashable {
     private(set) var count = 0
     private(set) var bytes = 0
@@ -150,24 +153,25 @@ struct ReadSize: Sendable, Hashable {
         self.bytes += bytes
     }
 
-    /// Whether these changes of one transaction are to be read in parts.
+    /// Whether changes of one transaction with this size are read in parts.
     func isLarge(partSize: Int) -> Bool {
         count > partSize || (count > 1 && bytes > TransactionOutline.partBytes)
     }
 }
 
 extension HistoryTransaction {
-    /// Whether it is so large that it has no changes here: `HistoryReading.forEachPart(of:filter:)` reads them.
+    /// Whether it is so large that its changes are not included: `HistoryReading.forEachPart(of:filter:)`
+    /// reads them.
     package var isLarge: Bool { outline != nil }
 
-    /// Whether it has changes of one of some entities.
+    /// Whether it has changes of one of these entities.
     func concerns(_ entities: Set<BinaryText>) -> Bool {
         outline?.groups.contains { entities.contains($0.entity.name) }
             ?? changes.contains { entities.contains($0.entity.name) }
     }
 }
 
-/// Which part it is of something that is too large for one call.
+/// The position of a part in something that is too large for one call.
 package struct CallPart: Sendable, Hashable {
     package let index: Int
     package let isLast: Bool

@@ -1,5 +1,5 @@
-/// A lock that is held while its owner waits: actors are reentrant. One or a few have it at a time, and whoever waits for
-/// it comes in order.
+/// A lock that stays held while its owner suspends, because actors are reentrant. One or a few owners
+/// have it at a time. Waiters get it in order.
 final class AsyncLock: Sendable {
     private struct State {
         var free: Int
@@ -8,10 +8,10 @@ final class AsyncLock: Sendable {
 
     private let state: Locked<State>
 
-    /// - Parameter free: How many may have it at a time.
+    /// - Parameter free: How many owners may have it at a time.
     init(free: Int = 1) { state = Locked(State(free: free)) }
 
-    /// Returns when the caller has the lock, which it gives back with `unlock`.
+    /// Returns when the caller has the lock, which it releases with `unlock`.
     func lock() async {
         await withCheckedContinuation { waiter in
             let isFree = state.withLock { state in

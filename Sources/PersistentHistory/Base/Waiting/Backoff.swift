@@ -1,4 +1,4 @@
-/// Growing pauses for errors that pass by themselves: a lock, a full disk.
+/// Growing pauses after temporary errors, such as a lock or a full disk.
 package enum Backoff {
     /// The first pause, doubled with each further failure, up to the longest.
     package static func delay(
@@ -12,7 +12,7 @@ package enum Backoff {
 package struct GrowingPause: Sendable {
     private let first: Duration
     private let longest: Duration
-    /// How many failures no pause follows.
+    /// How many failures are not followed by a pause.
     private let atOnce: Int
     private var failures = 0
 

@@ -1,6 +1,6 @@
-/// Something that happens once, and for which many may wait: that a part is up, or that it is asked to end.
+/// An event that happens once and that many may wait for: that a part has started, or is asked to end.
 ///
-/// Cancelling a task would also end what still has to be saved; a stop is kinder, and comes first.
+/// Cancelling a task would also interrupt what still has to be saved. So a stop is requested first.
 package final class OneShotEvent: Sendable {
     private struct State {
         var isSignaled = false
@@ -23,7 +23,7 @@ package final class OneShotEvent: Sendable {
         for waiter in waiters { waiter.resume() }
     }
 
-    /// Returns when it has happened, or the task is cancelled.
+    /// Returns when the event has happened, or the task is cancelled.
     package func wait() async {
         let number = state.withLock { state in
             state.nextWaiter += 1
@@ -43,7 +43,7 @@ package final class OneShotEvent: Sendable {
         }
     }
 
-    /// Runs an operation that is cancelled when a stop is requested, and gives what it returns then.
+    /// Runs an operation, cancels it when a stop is requested, and returns its result.
     package func cancelling<T: Sendable>(
         _ operation: @escaping @Sendable () async throws -> T
     ) async throws -> T {
@@ -62,22 +62,22 @@ package final class OneShotEvent: Sendable {
         }
     }
 
-    /// Sleeps, unless a stop is requested before.
+    /// Sleeps, unless a stop is requested first.
     package func sleep(for duration: Duration) async {
         await cutShort { try await Task.sleep(for: duration, clock: .loop) }
     }
 
-    /// Waits for something, unless a stop is requested before.
+    /// Waits for something, unless a stop is requested first.
     func cutShort(_ wait: @escaping @Sendable () async throws -> Void) async {
         do {
             try await cancelling { try await wait() }
         } catch {
-            // Woken by the stop: that is what this is for.
+            // Woken by the stop, as intended.
         }
     }
 }
 
-/// Whether something is to run, turned by one and heeded by another.
+/// A switch that one part turns and another obeys.
 final class PowerSwitch: Sendable {
     private struct State {
         var isOn: Bool
@@ -97,7 +97,7 @@ final class PowerSwitch: Sendable {
         }.signal()
     }
 
-    /// Asks what runs to come to a good end.
+    /// Requests that the running part finishes.
     func turnOff() {
         state.withLock { state in
             if state.isOn { state.turnedOn = OneShotEvent() }
@@ -106,9 +106,9 @@ final class PowerSwitch: Sendable {
         }.signal()
     }
 
-    /// Waits until it is on.
+    /// Waits until the switch is on.
     ///
-    /// - Returns: A signal for its being turned off; nil if the task was cancelled.
+    /// - Returns: An event for its being turned off; nil if the task was cancelled.
     func waitUntilOn() async -> OneShotEvent? {
         while !Task.isCancelled {
             let (isOn, turnedOn, turnedOff) = state.withLock { ($0.isOn, $0.turnedOn, $0.turnedOff) }
@@ -119,9 +119,9 @@ final class PowerSwitch: Sendable {
     }
 }
 
-/// Waits for a result, but no longer than some time: then the work is cancelled.
+/// Waits for a result for a limited time, and then cancels the work.
 ///
-/// - Parameter limit: Nil for as long as it takes.
+/// - Parameter limit: Nil for no limit.
 /// - Returns: Nil if it takes longer.
 package func within<T: Sendable>(
     _ limit: Duration?, _ body: @escaping @Sendable () async throws -> T?
@@ -138,8 +138,8 @@ package func within<T: Sendable>(
     }
 }
 
-/// Waits for something, but no longer than some time: then it is cancelled.
+/// Waits for something for a limited time, and then cancels it.
 package func wait(atMost timeout: Duration, for body: @escaping @Sendable () async -> Void) async {
-    // Nothing in it throws but the sleep, which is cancelled with the caller.
+    // Only the sleep throws, when the caller is cancelled.
     _ = try? await within(timeout) { await body() }
 }

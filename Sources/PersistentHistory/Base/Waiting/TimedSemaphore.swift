@@ -1,8 +1,8 @@
 internal import CPlatform
 internal import Glibc
 
-/// A semaphore whose waits may be limited. Those of `DispatchSemaphore` are limited by the system's clock: if that is
-/// set back by an hour, they take an hour longer.
+/// A semaphore with a timeout. `DispatchSemaphore` measures its timeout by the system's clock: if that is
+/// set back by an hour, a wait takes an hour longer.
 package final class TimedSemaphore: Sendable {
     private nonisolated(unsafe) let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
 
@@ -15,9 +15,9 @@ package final class TimedSemaphore: Sendable {
 
     package func signal() { sem_post(semaphore) }
 
-    /// Blocks the thread.
+    /// Blocks the thread until the semaphore is signaled.
     ///
-    /// - Parameter limit: Nil for as long as it takes.
+    /// - Parameter limit: Nil for no limit.
     /// - Returns: Whether it was signaled in time.
     @discardableResult
     package func wait(atMost limit: Duration? = nil) -> Bool {

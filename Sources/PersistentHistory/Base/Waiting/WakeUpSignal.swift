@@ -1,4 +1,4 @@
-/// Wakes one waiter; notifications that come while it works are one.
+/// Wakes one waiter. Notifications that come while it works count as one.
 struct WakeUpSignal: AsyncSequence, Sendable {
     private let stream: AsyncStream<Void>
     private let continuation: AsyncStream<Void>.Continuation
@@ -12,14 +12,14 @@ struct WakeUpSignal: AsyncSequence, Sendable {
     func makeAsyncIterator() -> AsyncStream<Void>.Iterator { stream.makeAsyncIterator() }
 }
 
-/// Wakes one waiter, which may also wait for a while only. What comes while it works counts as one, for its next
-/// wait.
+/// Wakes one waiter, which may wait with a timeout. Notifications that come while it works count as one,
+/// for its next wait.
 final class WakeUp: Sendable {
     private let signal = Locked(OneShotEvent())
 
     func notify() { signal.withLock { $0 }.signal() }
 
-    /// Returns when it is woken, the time is over, or the task is cancelled.
+    /// Returns when it is woken, on timeout, or when the task is cancelled.
     func wait(atMost duration: Duration? = nil) async {
         let current = signal.withLock { $0 }
         if let duration { await current.sleep(for: duration) } else { await current.wait() }

@@ -1,16 +1,16 @@
 import GRDB
 
-/// How far history may be deleted, and which consumers hold back the rest: a pure function of how far each
-/// has got.
+/// How far history may be deleted, and which consumers hold back the rest: a pure function of the
+/// positions of all consumers.
 package struct CleaningPlan: Sendable, Equatable {
     /// A consumer or feed that must have processed a transaction before it is deleted.
     package struct Holder: Sendable, Equatable {
         package let consumer: String
-        /// For one context of the consumer that has its own position.
+        /// Set for a context of the consumer that has its own position.
         package var context: String?
-        /// The last transaction that it is done with; nil if it has had nothing yet.
+        /// The last transaction that it has processed; nil if there is none yet.
         package let number: Int64?
-        /// How long it has left something undone.
+        /// How long it has had unprocessed transactions without moving.
         package let standing: Duration
 
         /// `Main`, `Main/view`.
@@ -19,22 +19,22 @@ package struct CleaningPlan: Sendable, Equatable {
 
     /// Everything up to here may be deleted; nil if a consumer has no position yet.
     package let number: Int64?
-    /// Those that hold back the rest, the slowest first.
+    /// The holders that hold back the rest, the slowest first.
     package let blockers: [Holder]
-    /// Those that have not processed everything that may be deleted: their tokens expire.
+    /// The holders that have not processed everything that may be deleted: their tokens expire.
     package let passedBy: [Holder]
-    /// What is younger than the store keeps history, and would go otherwise; nil if there is none.
+    /// History that is kept only because it is too young; nil if there is none.
     package private(set) var young: YoungHistory?
-    /// The history that it was made for; nil for whatever is found.
+    /// The history that the plan was made for; nil for any history.
     var history: PlannedHistory?
-    /// Between which moves of consumers it was made.
+    /// The consumer moves that were known when the plan was made.
     private var gate: PlannedGate?
 
     /// - Parameters:
     ///   - newest: The store's newest change.
     ///   - maximumDuration: How long a consumer that does not move blocks the cleanup.
-    ///   - force: Whether to wait for no consumer.
-    ///   - findYoung: Finds what is too young up to a position. It is kept even with `force`.
+    ///   - force: Whether to ignore all consumers.
+    ///   - findYoung: Finds what is too young up to a position. Even `force` keeps that.
     init<E: Error>(
         _ holders: [Holder], newest: Int64, maximumDuration: Duration?, force: Bool = false,
         findYoung: (_ limit: Int64) throws(E) -> YoungHistory?
@@ -58,16 +58,16 @@ package struct CleaningPlan: Sendable, Equatable {
         passedBy = holders.filter { $0.number ?? -1 < limit }.sorted(by: order)
     }
 
-    /// The plan for a store that keeps nothing for its age.
+    /// The plan for a store that keeps no history for its age.
     package init(_ holders: [Holder], newest: Int64, maximumDuration: Duration?, force: Bool = false) {
         self.init(holders, newest: newest, maximumDuration: maximumDuration, force: force) { _ in nil }
     }
 }
 
-/// One cleanup of a store: by its schedule, by an operator, or by a program.
+/// A cleanup of a store: scheduled, by an operator, or by a program.
 extension CleaningPlan {
-    /// The plan for a store as it is. What is not for a feed is skipped first, so that it holds nothing back, and
-    /// the checkpoints that the plan relies on are brought to the disk.
+    /// The plan for a store in its present state. It first moves feeds over what is not for them, so that
+    /// they hold nothing back, and syncs the checkpoints that it relies on to the disk.
     init(_ store: ServedStore, source: any HistorySource, state: StateDatabase, force: Bool = false) throws {
         let gate = PlannedGate(gate: state.cleaningGate)
         try FeedKeeper(store: store, source: source, state: state, reporter: SilentReporter())
@@ -93,28 +93,29 @@ extension CleaningPlan {
                 for feed in consumer.feeds {
                     let id = FeedID(consumer: consumer.author, context: feed.name)
                     let checkpoint = feeds[id]?.checkpoint
-                    // One that has lost history keeps none: it starts over from the store as it is.
+                    // A consumer that has lost history keeps none: it starts over from the present
+                    // content of the store.
                     if let checkpoint, checkpoint.position < oldest { continue }
                     if let checkpoint { checkpoints.append(checkpoint) }
                     holders.append(try holder(consumer.author, feed.name, at: checkpoint))
                 }
             }
         }
-        // What is deleted from the store because of these checkpoints must not outlive them.
+        // Checkpoints must not be lost after history was deleted because of them.
         try state.connection.syncToDisk()
         try self.init(holders, newest: newest, maximumDuration: store.maximumDuration, force: force) {
             try store.young(through: $0, source, state.sightings)
         }
         let relied = checkpoints.filter { $0.position >= number ?? 0 }.min { $0.position < $1.position }
         history = PlannedHistory(store: source.storeID, checkpoint: force ? nil : relied)
-        // With force, a consumer that is moved is passed by as any other.
+        // With force, a consumer that is being moved is passed by like any other.
         self.gate = force ? nil : gate
     }
 
     /// Deletes what the plan allows, in small steps.
     ///
     /// - Parameters:
-    ///   - timeout: For how long it waits for a moment without other transactions.
+    ///   - timeout: How long to wait for a moment without other transactions.
     ///   - shouldStop: Called between steps.
     func carryOut(
         on store: ServedStore, reporter: any PipelineReporter, timeout: Duration = HistoryCleaner.timeout,
@@ -134,9 +135,9 @@ extension CleaningPlan {
 }
 
 extension ServedStore {
-    /// What of the history up to a position is too young to be deleted.
+    /// Which history up to a position is too young to be deleted.
     ///
-    /// - Parameter sightings: Nil where there is no state.
+    /// - Parameter sightings: Nil without a state.
     func young(through limit: Int64, _ source: any HistorySource, _ sightings: SightingStore? = nil) throws
         -> YoungHistory?
     {
@@ -150,7 +151,7 @@ extension ServedStore {
     }
 }
 
-/// The moves of consumers that a plan knows of.
+/// The consumer moves that were known when a plan was made.
 struct PlannedGate: Sendable, Equatable {
     let gate: CleaningGate
     let pass: CleaningGate.Pass
@@ -160,11 +161,11 @@ struct PlannedGate: Sendable, Equatable {
     static func == (a: Self, b: Self) -> Bool { a.gate === b.gate && a.pass == b.pass }
 }
 
-/// What shows that a history is still the one that a cleanup was planned for, and not another store's or a backup's,
-/// which no consumer has processed.
+/// Shows whether a history is still the one that a cleanup was planned for. Another store or a backup
+/// would have history that no consumer has processed.
 struct PlannedHistory: Sendable, Equatable {
     let store: StoreID
-    /// A checkpoint that the plan relies on, if it relies on one.
+    /// A checkpoint that the plan relies on, if any.
     let checkpoint: Checkpoint?
 
     /// - Throws: `HistoryError` with `.tokenForeign` or `.tokenAhead`.
@@ -178,12 +179,12 @@ struct PlannedHistory: Sendable, Equatable {
     }
 }
 
-/// How long a consumer that lags has not moved.
+/// How long a lagging consumer has not moved.
 ///
-/// There are two measures, and the shorter counts, so that no consumer is passed by without its fault.
-/// By the wall clock: since its last move, or since the first transaction that it has not processed, if that is
-/// later (before, there was nothing to do). By served time: while the store was not served, no consumer could
-/// move; and setting the clock forward makes no consumer late.
+/// There are two measures, and the shorter one counts, so that no consumer is passed by without its
+/// fault. The wall clock counts from the consumer's last move or from the first transaction that it has
+/// not processed, whichever is later. Served time counts only while the store is served, because a
+/// consumer cannot move otherwise, and because setting the clock forward must not make a consumer late.
 enum StalledTime {
     /// - Parameters:
     ///   - firstMissing: The time of the first transaction that it has not processed.
@@ -195,7 +196,7 @@ enum StalledTime {
         guard checkpoint.position < newest else { return .zero }
         let bySession = max(.zero, served - checkpoint.movedAtServed)
         let since = max(checkpoint.movedAt, firstMissing ?? checkpoint.movedAt)
-        // A time in the future means nothing: the clock was set back.
+        // A time in the future is useless: the clock was set back.
         guard since <= now else { return bySession }
         return min(bySession, .milliseconds(now.milliseconds - since.milliseconds))
     }

@@ -1,21 +1,22 @@
-/// Decides when a cleanup is due: pure values, without a clock.
+/// Decides when a cleanup is due. Pure values without a clock.
 struct CleaningSchedule: Sendable {
     let strategy: CleaningStrategy
     var lastCleaned: HistoryTimestamp?
     var notifications = 0
 
-    /// The notifications that a turn takes: what came beyond, while it was held up, counts for the next one.
+    /// The notifications that a turn uses up. Those that came beyond, while it was held up, count for the
+    /// next turn.
     ///
-    /// - Parameter isHeldBack: Whether somebody has yet to process the newest transactions. The last notification was
-    ///   perhaps theirs, and is not used up by a turn that did not reach them.
+    /// - Parameter isHeldBack: Whether a consumer has yet to process the newest transactions. The last
+    ///   notification may be for those, and a turn that did not reach them does not use it up.
     func taken(isHeldBack: Bool) -> Int {
         guard case .byNotification(let times) = strategy, times > 0 else { return notifications }
         return max(0, notifications - notifications % times - (isHeldBack ? 1 : 0))
     }
 
-    /// How long to wait until a cleanup is due; nil where only a notification can make it due.
+    /// How long to wait until a cleanup is due; nil if only a notification can make it due.
     ///
-    /// A clock that was set back does not put it off for longer than the strategy's time.
+    /// A clock that was set back delays it by no more than the strategy's time.
     func delay(now: HistoryTimestamp) -> Duration? {
         guard case .byDuration(let interval) = strategy else { return nil }
         guard let lastCleaned, lastCleaned <= now else { return .zero }
@@ -32,21 +33,23 @@ struct CleaningSchedule: Sendable {
     }
 }
 
-/// Finds the consumers that really hold back the cleaning: not those that are just working, but those that have
-/// not moved for long. Each is reported once, until it has caught up.
+/// Finds the consumers that hold back the cleaning because they have not moved for long, not because they
+/// are still working. Each is reported once until it has caught up.
 struct StalledConsumers: Sendable {
     static let reportedAfter: Duration = .seconds(60)
 
     private var reported: Set<String> = []
-    /// All that do not move, as of the last turn.
+    /// All stalled consumers, as of the last turn.
     private(set) var all: [String] = []
-    /// Whether a consumer holds back the cleaning that has not been reported, and may be later.
+    /// Whether a consumer that has not been reported holds back the cleaning, and may have to be reported
+    /// later.
     private(set) var isWatching = false
 
     /// Processes a turn of the cleaner.
     ///
-    /// - Parameter blockers: Those that lag, with the time of the first transaction that they have not processed.
-    /// - Returns: All that do not move, if there is a new one among them; otherwise none.
+    /// - Parameter blockers: The lagging consumers, with the time of the first transaction that they have
+    ///   not processed.
+    /// - Returns: All stalled consumers if one of them is new; otherwise none.
     mutating func standing(_ blockers: [(name: String, since: HistoryTimestamp)], now: HistoryTimestamp)
         -> [String]
     {

@@ -4,18 +4,18 @@ import GRDB
 struct CleaningStep {
     /// Rows that were deleted or emptied.
     private(set) var done = 0
-    /// Changes that were deleted: what was emptied before is no change any more.
+    /// Changes that were deleted. A row that was emptied before no longer counts as a change.
     private(set) var deleted = 0
     private(set) var isLast = true
-    /// The store's newest change, where that is known.
+    /// The store's newest change, if known.
     private(set) var newest: Int64?
 
-    /// One that deletes no history.
+    /// A step that deletes no history.
     init(done: Int, isLast: Bool) { (self.done, self.isLast) = (done, isLast) }
 
     /// - Parameters:
     ///   - limit: Nothing after this is deleted.
-    ///   - size: How many changes are looked at.
+    ///   - size: How many changes to look at.
     init(_ db: Database, limit: Int64, rule: DeliveryRule, size: Int) throws {
         let header = try HistoryHeader(db)
         newest = header.newest
@@ -44,7 +44,7 @@ struct CleaningStep {
         }
         isLast = count < size
         for id in going {
-            // The newest change is only emptied: its number must not be given again.
+            // The newest change is only emptied: its number must not be used again.
             let sql =
                 id == header.newest
                 ? "UPDATE historyd_change SET origin = 0, kind = 3, object = NULL, detail = NULL WHERE id = ?"
@@ -52,7 +52,7 @@ struct CleaningStep {
             try db.cachedStatement(sql: sql).execute(arguments: [id])
         }
         done = going.count
-        // An emptied change is deleted when it is the newest no longer.
+        // An emptied change is deleted once it is no longer the newest.
         let cleaned = isLast ? min(goal, header.newest - 1) : end
         try db.cachedStatement(
             sql: "INSERT OR REPLACE INTO historyd_store VALUES ('floor', ?), ('cleaned', ?), ('cleaned for', ?)"
@@ -60,7 +60,7 @@ struct CleaningStep {
         .execute(arguments: [max(goal, header.floor), max(cleaned, position), rule.keeping])
     }
 
-    /// How far was cleaned before; from the start again where a rule kept what this one does not.
+    /// Where the last cleaning stopped; the start, if its rule kept what this one does not.
     static func position(_ db: Database, _ rule: DeliveryRule) throws -> Int64 {
         let row = try Row.fetchOne(
             try db.cachedStatement(
@@ -73,8 +73,8 @@ struct CleaningStep {
     }
 }
 
-/// Whether a rule lets history be cleaned, by the author of a change. It is asked of change after change, and those of one
-/// transaction, which lie together, have one answer.
+/// Whether a rule lets history be cleaned, by the author of a change. It keeps the last answer, because
+/// the changes of a transaction are adjacent and have the same author.
 struct CoveredOrigins {
     private let rule: DeliveryRule
     private var last: (origin: DatabaseValue, isCovered: Bool)?
@@ -89,23 +89,24 @@ struct CoveredOrigins {
     }
 }
 
-/// The beginning of the history that is too young to be deleted.
+/// The start of the history that is too young to be deleted.
 package struct YoungHistory: Sendable, Equatable {
-    /// The first change of it.
+    /// Its first change.
     package let first: Int64
     package let time: HistoryTimestamp
 }
 
 extension YoungHistory {
-    /// Finds the first change, of those that a cleanup would delete, that is younger than a time.
+    /// Finds the first change that a cleanup would delete but that is younger than a time.
     ///
-    /// It reads what the cleanup would delete and no more. The history is ordered by commits and not by time, so that a
-    /// clock that was set makes no difference: everything behind the first young change is kept with it.
+    /// It reads only what the cleanup would delete. History is ordered by commits, not by time, so a
+    /// changed clock makes no difference: everything after the first young change is kept with it.
     ///
-    /// A time in the future says nothing: its writer's clock was ahead. Such a change is as old as the next one behind it
-    /// that has a time, and as old as the daemon's own knowledge of it.
+    /// A time in the future is useless: its writer's clock was ahead. Such a change is as old as the next
+    /// later one that has a valid time, and as old as the daemon's own record of it.
     ///
-    /// - Parameter known: The position that the history had at that time already, by the daemon's own clock.
+    /// - Parameter known: The position that the history had reached at that time, by the daemon's own
+    ///   clock.
     init?(
         _ db: Database, through limit: Int64, youngerThan time: HistoryTimestamp, now: HistoryTimestamp,
         known: Int64, rule: DeliveryRule

@@ -1,13 +1,13 @@
 import GRDB
 
-/// Takes the steps of one cleanup, each in its own transaction, at moments when no other connection is in one.
+/// Takes the steps of one cleanup, each in its own transaction, while no other connection is in one.
 struct CleaningSteps {
     let path: String
     let queue: DatabaseQueue
-    /// For how long a step may be refused before the cleanup is given up.
+    /// How long a step may be refused before the cleanup is given up.
     let timeout: Duration
     let progress: (CleaningProgress) -> Void
-    /// Since the last report.
+    /// The effort since the last report.
     private var effort = CleaningEffort()
     private var reportedAt = ContinuousClock.now
     private var entry = SoloEntry()
@@ -20,7 +20,7 @@ struct CleaningSteps {
         (self.path, self.queue, self.timeout, self.progress) = (path, queue, timeout, progress)
     }
 
-    /// After which time it is said that the cleanup waits.
+    /// How long the cleanup waits before that is reported.
     private static let saidAfter: Duration = .seconds(10)
     private static let reportInterval: Duration = .seconds(1)
 
@@ -30,7 +30,7 @@ struct CleaningSteps {
         (effort, reportedAt) = (CleaningEffort(), .now)
     }
 
-    /// For how long a lock may stand in the way.
+    /// How long to wait for a lock.
     private static let lockTimeout: Duration = .seconds(5)
 
     private enum Attempt {
@@ -38,14 +38,14 @@ struct CleaningSteps {
         case taken(CleaningStep, duration: Duration)
         /// Others are in a transaction.
         case refused
-        /// With a rollback journal, others write.
+        /// With a rollback journal, another connection is writing.
         case locked(HistoryError)
     }
 
     /// Takes steps until the last one, a stop, or too many refusals.
     ///
     /// - Parameter gate: Lets a step through unless a consumer was moved since the cleanup was planned.
-    /// - Returns: What they did in all.
+    /// - Returns: The result of all steps.
     /// - Throws: `HistoryError`; with `.storeBusy` after the timeout.
     mutating func take(
         size: Int, in sizes: ClosedRange<Int>, _ gate: PlannedGate?, _ shouldStop: @Sendable () -> Bool,
@@ -95,7 +95,7 @@ struct CleaningSteps {
         return done
     }
 
-    /// - Returns: Nil if the gate is shut.
+    /// - Returns: Nil if the gate is closed.
     private mutating func attempt(
         _ pace: CleaningPace, _ gate: PlannedGate?, _ step: (Database, _ size: Int) throws -> CleaningStep
     ) throws -> (Attempt, version: Int64)? {
@@ -103,7 +103,8 @@ struct CleaningSteps {
         return try gate.gate.step(gate.pass) { try attempt(pace, step) }
     }
 
-    /// - Returns: With it, SQLite's `data_version`, which changes with each commit of another connection.
+    /// - Returns: The result with SQLite's `data_version`, which changes with each commit of another
+    ///   connection.
     private mutating func attempt(
         _ pace: CleaningPace, _ step: (Database, _ size: Int) throws -> CleaningStep
     ) throws -> (Attempt, version: Int64) {
@@ -146,20 +147,21 @@ struct CleaningSteps {
     }
 }
 
-/// What is known of a cleanup before its outcome.
+/// The progress of a cleanup before its outcome.
 enum CleaningProgress {
     case stepped(CleaningEffort)
     case waits(HistoryError)
 }
 
-/// When a step is taken although others are in a transaction: a pure value.
+/// Decides when to take a step although others are in a transaction. A pure value.
 ///
-/// A transaction of theirs that has begun to read, and writes after the step, fails. Such a step is taken only where no
-/// other was possible for long while history grew, and so seldom that one transaction in many thousands meets it.
+/// A concurrent transaction that has begun to read, and writes after the step, fails. So such a step is
+/// taken only if no other was possible for long while history grew, and so rarely that it affects one
+/// transaction in many thousands.
 struct RiskBudget: Sendable {
-    /// For how long no step was possible.
+    /// How long no step was possible.
     static let timeout: Duration = .seconds(60)
-    /// The steps at risk take at most this part of the time.
+    /// Steps at risk take at most this fraction of the time.
     static let share = 10_000
 
     private var refused: (version: Int64, since: ContinuousClock.Instant)?

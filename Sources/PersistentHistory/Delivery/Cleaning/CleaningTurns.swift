@@ -1,4 +1,4 @@
-/// Takes a store's turns of cleaning, by its strategy.
+/// Takes a store's cleaning turns according to its strategy.
 struct CleaningTurns: Sendable {
     let store: ServedStore
     let source: any HistorySource
@@ -6,22 +6,23 @@ struct CleaningTurns: Sendable {
     let reporter: any PipelineReporter
     let stop: OneShotEvent
     private let stalled = Locked(StalledConsumers())
-    /// Those that were passed by, with the position that they have lost.
+    /// The consumers that were passed by, with the position that they have lost.
     private let passedBy = Locked<[String: Int64]>([:])
     /// The last turn failed.
     private let hasFailed = Locked(false)
-    /// Until where notifications were counted.
+    /// The position up to which notifications were counted.
     private let counted = Locked<Int64>(0)
     /// Wakes the turns when more may be deleted than before.
     let wakeUp = WakeUp()
 
-    /// For how long a turn waits for a moment without other transactions: a step at risk is possible before.
+    /// How long a turn waits for a moment without other transactions. A step at risk becomes possible
+    /// before that.
     private static let timeout = RiskBudget.timeout + .seconds(1)
 
-    /// Counts a notification of the store that brought something: one for all its consumers.
+    /// Counts a notification of the store that brought something, once for all its consumers.
     ///
-    /// - Parameter position: Where the history ended. Nothing is counted that ends no later than what was
-    ///   counted before.
+    /// - Parameter position: Where the history ended. A notification that ends no later than the last one
+    ///   does not count.
     /// - Throws: `HistoryError` with `.stateUnusable`.
     func countNotification(through position: Int64) throws {
         guard case .byNotification = store.cleaning else { return }
@@ -32,21 +33,21 @@ struct CleaningTurns: Sendable {
         if isNew { try state.countNotification() }
     }
 
-    /// What came of a turn.
+    /// The result of a turn.
     enum Turn: Equatable {
-        /// History was deleted: the next turn is the strategy's.
+        /// History was deleted. The strategy decides on the next turn.
         case taken
-        /// It is not due before this time has passed; nil where only a notification can make it due.
+        /// It is not due before this time has passed; nil if only a notification can make it due.
         case notDue(Duration?)
-        /// It is due, and there was nothing that may be deleted: it is not used up.
+        /// It was due, but nothing may be deleted. The turn is not used up.
         case nothingToDelete
-        /// It is due, and all that may be deleted is younger than the store keeps history, for this time yet.
+        /// It was due, but all that may be deleted must be kept for this time because of its age.
         case tooYoung(Duration)
-        /// It failed, or was interrupted, and is tried again.
+        /// It failed or was interrupted, and will be tried again.
         case failed
     }
 
-    /// Takes each turn that is due, until a stop is requested.
+    /// Takes each due turn until a stop is requested.
     func run() async {
         if store.cleaning == .none { return await watch() }
         var pace = TurnPace()
@@ -59,7 +60,7 @@ struct CleaningTurns: Sendable {
             case .notDue(let delay?): await stop.sleep(for: delay)
             case .notDue(nil): await wakeUp.wait()
             case .nothingToDelete:
-                // What may be deleted grows when somebody moves on, or has stood still for too long.
+                // More may be deleted when a consumer moves on, or has not moved for too long.
                 let toReport = stalled.withLock { $0.isWatching } ? Self.watchInterval : nil
                 await wakeUp.wait(atMost: [store.cleaning.interval, toReport].compactMap { $0 }.min())
                 await stop.sleep(for: min(pause, store.cleaning.interval ?? pause))
@@ -69,9 +70,10 @@ struct CleaningTurns: Sendable {
         }
     }
 
-    /// Only reports which consumers would hold back a cleanup by hand. Nothing is read while all have everything.
+    /// Only reports which consumers would hold back a manual cleanup. Reads nothing while all consumers
+    /// have caught up.
     private func watch() async {
-        // What another program records is never cleaned here.
+        // History that another program records is never cleaned here.
         guard source.recorder != nil else { return }
         while true {
             await wakeUp.wait(atMost: stalled.withLock { $0.isWatching } ? Self.watchInterval : nil)
@@ -86,12 +88,12 @@ struct CleaningTurns: Sendable {
         }
     }
 
-    /// All consumers have everything, so that more may be deleted than before.
+    /// All consumers have caught up, so more may be deleted than before.
     func mayDeleteMore() {
         if store.cleaning != .none || stalled.withLock({ !$0.all.isEmpty || $0.isWatching }) { wakeUp.notify() }
     }
 
-    /// Whether a consumer or a feed may have stood still for long.
+    /// Whether a consumer or a feed may not have moved for long.
     func mayStandStill(unfinished: Int) -> Bool {
         store.cleaning != .none || unfinished > 0 || store.hasFeeds
     }
@@ -114,7 +116,7 @@ struct CleaningTurns: Sendable {
             let plan = try CleaningPlan(store, source: source, state: state)
             try reportBlockers(plan)
             if plan.number == nil { return .nothingToDelete }
-            // No consumer's progress makes it older.
+            // No consumer's progress makes history older.
             let age = plan.young.map {
                 $0.time.milliseconds + store.keep.milliseconds - store.clock.wall().milliseconds
             }
@@ -130,7 +132,7 @@ struct CleaningTurns: Sendable {
             try state.saveCleaning(at: store.clock.wall(), after: taken)
             return .taken
         } catch is CancellationError {
-            // Between two steps, by the end of what serves the store; the next start goes on there.
+            // The store was closed between two steps; the next start continues there.
             return .failed
         } catch {
             report(error)
@@ -173,13 +175,13 @@ struct CleaningTurns: Sendable {
     }
 }
 
-/// How long to wait between turns that came to nothing: a pure value.
+/// How long to wait between turns without effect: a pure value.
 struct TurnPace {
     private var withoutEffect = 0
     private var failures = 0
 
-    /// The first turn without effect is followed by another as soon as somebody has moved on; later ones come at growing
-    /// distances, for each makes a plan.
+    /// After the first turn without effect, the next one comes as soon as a consumer has moved. Later
+    /// ones come at growing intervals, because each makes a plan.
     mutating func pause(after turn: CleaningTurns.Turn) -> Duration {
         switch turn {
         case .failed:

@@ -2,17 +2,18 @@ import GRDB
 
 /// Deletes history that all consumers have processed, in steps so small that they hardly delay a writer.
 ///
-/// The first step moves the floor to the goal. From then on a token below the floor has expired, so no reader sees
-/// a transaction that is half deleted. The progress of the deletion is stored beside the floor, so that an
-/// interrupted cleanup is continued.
+/// The first step moves the floor to the goal. From then on a token below the floor has expired, so no
+/// reader sees a partly deleted transaction. The progress is stored beside the floor, so that an
+/// interrupted cleanup continues.
 public struct HistoryCleaner: Sendable {
-    /// For how long a cleanup waits for a moment without other transactions before it is given up.
+    /// How long a cleanup waits for a moment without other transactions before it is given up.
     static let timeout: Duration = .seconds(20)
 
     let path: String
     let rule: DeliveryRule
 
-    /// A cleaner of one store. Mirroring authors' history stays, and unlisted authors', as the rule says.
+    /// A cleaner of one store. The rule decides whether history of mirroring and unlisted authors is
+    /// kept.
     public init(path: String, rule: DeliveryRule) {
         self.path = path
         self.rule = rule
@@ -25,7 +26,7 @@ public struct HistoryCleaner: Sendable {
     ///
     /// - Parameters:
     ///   - limit: The number of a token that all consumers have processed.
-    ///   - shouldStop: Asked between steps.
+    ///   - shouldStop: Called between steps.
     /// - Throws: `HistoryError`.
     public func clean(
         through limit: Int64, shouldStop: @Sendable () -> Bool = { false }
@@ -36,7 +37,7 @@ public struct HistoryCleaner: Sendable {
     /// - Parameters:
     ///   - history: What each step must find: the file may have been replaced since the plan was made.
     ///   - gate: Lets a step through unless a consumer was moved since then.
-    ///   - timeout: For how long it waits for a moment without other transactions.
+    ///   - timeout: How long to wait for a moment without other transactions.
     func clean(
         through limit: Int64, of history: PlannedHistory?, gate: PlannedGate? = nil,
         timeout: Duration = HistoryCleaner.timeout,
@@ -63,8 +64,8 @@ public struct HistoryCleaner: Sendable {
         let queue = steps.queue
         try access(queue) { db in
             let isLog = try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal"
-            // In a write-ahead log, losing the last steps in a power failure does no harm. The cleaner runs the
-            // checkpoints that its steps need, so that the application's commits do not.
+            // In WAL mode, losing the last steps in a power failure does no harm. The cleaner runs the
+            // checkpoints that its own steps need, so that the application's commits do not have to.
             if isLog { try db.execute(sql: "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 500") }
         }
         let tables = CheckedTables()
@@ -90,7 +91,7 @@ public struct HistoryCleaner: Sendable {
     /// Returns free pages to the file system if the store allows that in small steps
     /// (https://www.sqlite.org/pragma.html#pragma_incremental_vacuum).
     ///
-    /// - Returns: Bytes.
+    /// - Returns: The number of bytes.
     private func giveBack(
         _ steps: inout CleaningSteps, _ shouldStop: @Sendable () -> Bool
     ) async throws -> Int64 {
@@ -116,26 +117,27 @@ public struct HistoryCleaner: Sendable {
     }
 }
 
-/// How much is deleted in one step, and how long the store is left to others after it.
+/// How much one step deletes, and how long it then leaves the store to others.
 ///
-/// A step holds the write lock. A writer that needs it meanwhile sleeps and tries again, for longer
-/// each time; so a step is short, and where others write, steps are so rare that a writer hardly ever
+/// A step holds the write lock. A writer that needs it meanwhile sleeps and retries after longer and
+/// longer times. So a step is short, and steps are so rare while others write that a writer hardly ever
 /// meets one.
 struct CleaningPace: Sendable {
-    /// What a step should take.
+    /// How long a step should take.
     static let target: Duration = .milliseconds(1)
-    /// Between two steps, if no one else writes: twice as long as a step, so that a new writer gets the lock.
+    /// The pause between two steps, in steps, if no other process writes. It lets a new writer get the
+    /// lock.
     static let usualPause = 2
-    /// If another process writes: the cleaner holds the lock for at most a two-hundredth of the time.
+    /// If another process writes, the cleaner holds the lock for at most a two-hundredth of the time.
     static let longPause = 200
-    /// For how many steps after another's commit.
+    /// How many steps are careful after another process's commit.
     static let stepsOfCare = 10
 
     /// How much to do in the next step.
     private(set) var size: Int
     private let sizes: ClosedRange<Int>
     private var care = 0
-    /// Whether another process has committed of late.
+    /// Whether another process has committed recently.
     var isCareful: Bool { care > 0 }
 
     init(size: Int, in sizes: ClosedRange<Int>) {
@@ -143,22 +145,22 @@ struct CleaningPace: Sendable {
         self.sizes = sizes
     }
 
-    /// What others have done between two steps.
+    /// What other processes have done between two steps.
     struct Others {
         /// Whether another process has committed.
         var wrote = false
-        /// How many changes they have recorded, and in what time.
+        /// How many changes they have recorded.
         var changes: Int64 = 0
         var time: Duration = .zero
     }
 
-    /// Takes in a step.
+    /// Processes a step.
     ///
     /// - Parameters:
     ///   - duration: How long it held the lock.
     ///   - done: How much it did.
-    /// - Returns: How long to leave the store alone: never for so long that others record half as much
-    ///   as a step deletes, or the cleaning would not come to an end.
+    /// - Returns: How long to leave the store alone. Others must not record half as much in that time as
+    ///   a step deletes, or the cleaning would never finish.
     mutating func pause(after duration: Duration, done: Int, others: Others) -> Duration {
         if duration > Self.target {
             size = max(sizes.lowerBound, size / 2)
@@ -170,7 +172,7 @@ struct CleaningPace: Sendable {
         if others.changes > 0, done > 0 {
             pause = min(pause, others.time * Double(done) / Double(2 * others.changes))
         }
-        // A disk that is slow for a moment is no reason to sleep for minutes.
+        // A disk that is slow for a moment must not cause a sleep of minutes.
         return min(max(pause, duration * Self.usualPause, .milliseconds(1)), .seconds(1))
     }
 }

@@ -1,9 +1,9 @@
 import GRDB
 
-/// Cleaning by hand, under the same rule as the daemon's own, whether one runs or not.
+/// Manual cleaning, by the same rule as the daemon's, whether a daemon runs or not.
 ///
-/// It works on the store and the state database as they are. Cursors only move forward, so that a
-/// daemon that works meanwhile makes no plan wrong; neither do two cleanups at a time.
+/// It works directly on the store and the state database. Cursors only move forward, so a daemon or
+/// another cleanup that works at the same time does not invalidate a plan.
 package struct ManualCleaning: Sendable {
     private let store: ServedStore
     private let stateFolder: String
@@ -15,13 +15,13 @@ package struct ManualCleaning: Sendable {
 
     /// What would be deleted, and what is kept for which consumer. No history is deleted.
     ///
-    /// - Parameter force: Whether to wait for no consumer; `passedBy` names those that lose history.
+    /// - Parameter force: Whether to ignore all consumers; `passedBy` names those that lose history.
     package func report(force: Bool = false) throws -> CleaningReport { try plan(force: force).report }
 
     /// Deletes what the report says.
     ///
     /// - Parameter shouldStop: Called between steps.
-    /// - Returns: What was planned, and what was done.
+    /// - Returns: The plan and its outcome.
     package func clean(force: Bool = false, shouldStop: @Sendable () -> Bool = { false }) async throws
         -> (report: CleaningReport, outcome: HistoryCleaner.Outcome)
     {
@@ -44,7 +44,7 @@ package struct ManualCleaning: Sendable {
     }
 
     private func plan(_ reader: HistoryReader, force: Bool) throws -> CleaningPlan {
-        // Without a state, no consumer has a position; the state is not created for a cleanup.
+        // Without a state, no consumer has a position. A cleanup does not create the state.
         guard FileID(of: StateDatabase.path(folder: stateFolder, store: reader.storeID)) != nil else {
             let holders = store.mustHaveHad.map {
                 CleaningPlan.Holder(consumer: $0, number: nil, standing: .zero)
@@ -63,21 +63,21 @@ package struct ManualCleaning: Sendable {
 
 /// What a cleanup would delete, what it would keep, and for which consumers.
 package struct CleaningReport: Sendable, Equatable {
-    /// The oldest token that works now.
+    /// The oldest token that is valid now.
     package let floor: HistoryToken
-    /// The oldest token that would work afterwards; the same where nothing would go.
+    /// The oldest valid token afterwards; the same if nothing would be deleted.
     package let floorAfter: HistoryToken
     package let newest: HistoryToken
     /// How many changes would be deleted.
     package let deleting: Int
     /// How many changes that all have processed would be kept: those of mirroring authors, and of
-    /// unlisted ones where these are not delivered.
+    /// unlisted ones if these are not delivered.
     package let keepingByRule: Int
-    /// Those that hold back the rest, the slowest first, with the changes that are kept for them.
+    /// The consumers that hold back the rest, the slowest first, with the changes that are kept for them.
     package let blockers: [Blocker]
-    /// What is too young to be deleted, with the number of changes that are kept for that.
+    /// What is too young to be deleted, with the number of changes that are kept for that reason.
     package let young: Young?
-    /// Those whose tokens would expire.
+    /// The consumers whose tokens would expire.
     package let passedBy: [CleaningPlan.Holder]
 
     package struct Young: Sendable, Equatable {
@@ -87,7 +87,7 @@ package struct CleaningReport: Sendable, Equatable {
 
     package struct Blocker: Sendable, Equatable {
         package let holder: CleaningPlan.Holder
-        /// The changes that it has not had.
+        /// The changes that it has not received.
         package let changes: Int
     }
 
@@ -127,20 +127,20 @@ package struct CleaningReport: Sendable, Equatable {
 
 /// Cleans a store's history when called, up to the position that all consumers have processed.
 ///
-/// An author that has not moved for longer than the tracker's `maximumDuration` is not waited for.
+/// It does not wait for an author that has not moved for longer than the tracker's `maximumDuration`.
 public actor ManualCleaner {
     private let cleaning: ManualCleaning
     private let reporter: any PipelineReporter
 
-    /// - Parameter store: As a tracker serves it: all its authors and feeds must have had a transaction before it is
-    ///   deleted.
+    /// - Parameter store: The store as the tracker serves it. All its authors and feeds must have
+    ///   received a transaction before it is deleted.
     init(_ store: ServedStore, stateFolder: String, reporter: any PipelineReporter = SilentReporter()) {
         cleaning = ManualCleaning(store, stateFolder: stateFolder)
         self.reporter = reporter
     }
 
-    /// The authors and feeds for which history is kept now, the slowest first: those that have no position yet, and
-    /// those that have not processed everything.
+    /// The authors and feeds for which history is kept now, the slowest first: those without a position
+    /// yet, and those that have not processed everything.
     ///
     /// - Throws: `HistoryError`.
     public func blockers() async throws -> [String] {
@@ -149,8 +149,9 @@ public actor ManualCleaner {
 
     /// Deletes the history that every author except batch authors has processed.
     ///
-    /// - Returns: What was deleted; nil if an author has no position yet, so that nothing may be deleted. The tracker's
-    ///   reporter is told which, and `blockers()` names all for which something is kept.
+    /// - Returns: What was deleted; nil if an author has no position yet, so that nothing may be deleted.
+    ///   The tracker's reporter then gets its name, and `blockers()` names all for which something is
+    ///   kept.
     /// - Throws: `HistoryError`.
     @discardableResult
     public func clean() async throws -> HistoryCleaner.Outcome? {

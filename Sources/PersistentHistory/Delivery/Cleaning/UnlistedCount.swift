@@ -1,14 +1,14 @@
 import GRDB
 
-/// Counts the history that is kept for ever, because its authors are neither delivered nor cleaned.
+/// Counts the history that is kept forever, because its authors are neither delivered nor cleaned.
 ///
-/// What was counted stays, so that only what is new is read.
+/// It keeps the last count, so that it reads only what is new.
 final class UnlistedCount: Sendable {
     private let counted = Locked<(position: Int64, changes: Int)>((0, 0))
 
-    /// Counts on from the last time.
+    /// Continues the last count.
     func count(in path: String, _ rule: DeliveryRule) throws -> Int {
-        // By a connection of its own, so that neither waits for the other.
+        // Uses a separate connection, so that neither waits for the other.
         try HistoryReader.reading(path) { db in
             try counted.withLock { counted in
                 try Self.count(&counted, rule, db)

@@ -5,7 +5,7 @@ extension ConsumerMachine {
 
     // MARK: Merging
 
-    /// Takes the pending batch through the merge hooks that have not had it, merges and moves on.
+    /// Passes the pending batch to the merge hooks that have not had it, then merges and moves on.
     mutating func merge(_ dependencies: Dependencies) -> Next {
         guard let merge = pending else { return .proceed }
         if let hook = merge.next(dependencies.hooks.stages) {
@@ -18,7 +18,7 @@ extension ConsumerMachine {
         return mergeIntoContexts(dependencies)
     }
 
-    /// - Parameter changes: What was read for the call, and which part it is.
+    /// - Parameter changes: The changes that were read for the call, and which part they are.
     mutating func call(
         _ hook: Hook, _ dependencies: Dependencies, with changes: [HistoryChange]? = nil,
         _ values: RowValues? = nil, _ part: CallPart? = nil
@@ -36,7 +36,8 @@ extension ConsumerMachine {
                 hook, store: consumer.store, consumer: consumer.author, groups: groups, part: part,
                 values: values, replay: replay?.number)
             if let failure { return take(.failure(failure), of: hook, call, dependencies) }
-            // A batch or a part that has nothing for the hook makes no call; but the last part follows those that did.
+            // A batch or a part without changes for the hook makes no call. But the last part is sent if
+            // an earlier one was.
             if groups.isEmpty, !(part?.isLast ?? false && merge.hasMadePart) {
                 pending?.skip(hook, part)
                 return self.merge(dependencies)
@@ -75,7 +76,7 @@ extension ConsumerMachine {
             switch decide(hook, failure, at: last) {
             case .retry(let delay), .hold(let delay):
                 if [.undecided, .unfit].contains(failure.reason), let merge = pending {
-                    // The rows are read again before it is decided again.
+                    // The rows are read again before the condition is evaluated again.
                     judgedAgain = (merge.end, merge.called)
                     (pending, batch) = (nil, nil)
                 }
@@ -96,7 +97,7 @@ extension ConsumerMachine {
 
     mutating func endMerge(_ dependencies: Dependencies) -> Next {
         guard let merge = pending.take() else { return .proceed }
-        // What is repeated the feeds have had, or will have, as it was decided first.
+        // In a replay, feeds keep the decisions of the first run.
         if !consumer.feeds.isEmpty, replay == nil {
             let unmerged = merge.unmerged
             if !unmerged.isEmpty { effects.append(.saveUnmerged(unmerged)) }
@@ -111,7 +112,8 @@ extension ConsumerMachine {
 
     // MARK: Failures
 
-    /// Counts a failure, and reports it. Only one hook fails at a time, because no other is called meanwhile.
+    /// Counts a failure, and reports it. Only one hook fails at a time, because no other is called
+    /// meanwhile.
     mutating func decide(_ hook: Hook, _ failure: HookFailure, at token: HistoryToken)
         -> FailurePolicy.Decision
     {
@@ -120,7 +122,7 @@ extension ConsumerMachine {
             wasCaughtUp = false
         }
         let author = consumer.author
-        // The daemon's own lack is not the hook's failure.
+        // A lack of the daemon's own resources is not the hook's failure.
         if failure.reason == .daemonLacks {
             let delay = max(hook.policy.initialDelay, Self.pauseWhileLacking)
             report(
@@ -131,7 +133,8 @@ extension ConsumerMachine {
         }
         let attempt = failing.map { $0.hook == hook.name ? $0.attempts + 1 : 1 } ?? 1
         failing = (hook.name, attempt)
-        // A condition that does not fit its table is no answer of a hook: no call is given up for it.
+        // A condition that does not fit its table is not an answer of the hook, so no call is given up
+        // for it.
         let decision =
             failure.reason == .unfit
             ? .hold(retryAfter: hook.policy.maximumDelay)
@@ -148,13 +151,13 @@ extension ConsumerMachine {
                     consumer: author, hook: hook.name, failure, token: token, attempts: attempt,
                     retryAfter: delay))
         case .skip:
-            // Reported by `giveUp`, once the dead letter is kept.
+            // `giveUp` reports it once the dead letter is stored.
             break
         }
         return decision
     }
 
-    /// Keeps a call that is made no more.
+    /// Stores a call that will not be made again.
     mutating func giveUp(
         _ hook: Hook, _ failure: HookFailure, _ header: HookCallHeader, _ method: CallJSON.Method,
         _ call: [UInt8],
@@ -173,7 +176,7 @@ extension ConsumerMachine {
         failing = nil
     }
 
-    /// Reports it, where the hook had failed.
+    /// Reports the success if the hook had failed before.
     mutating func hookSucceeded(_ hook: String, at token: HistoryToken) {
         guard let failing, failing.hook == hook else { return }
         report(
@@ -183,7 +186,7 @@ extension ConsumerMachine {
 
     // MARK: Expiry
 
-    /// Tells the hooks concerned that the consumer has lost history.
+    /// Notifies the hooks concerned that the consumer has lost history.
     mutating func sendExpiry(_ expiry: Expiry, _ dependencies: Dependencies) -> Next {
         if !isLossReported {
             isLossReported = true
@@ -198,7 +201,7 @@ extension ConsumerMachine {
             effects.append(.removeExpiry)
             return .proceed
         }
-        // Notices of lost history are not repeated; those that lie in the history are.
+        // Notices of lost history are not repeated, except those stored in the history.
         let replay = expiry.reason == .recreated ? replay?.number : nil
         let call = ExpiredCall(
             expiry, hook: hook, store: consumer.store, consumer: consumer.author, replay: replay)
@@ -210,7 +213,7 @@ extension ConsumerMachine {
         return .sendExpiry(hook, call)
     }
 
-    /// Moves past a notice of unrecorded changes: the contexts take it in as a batch without changes.
+    /// Moves past a notice of unrecorded changes. The contexts process it as a batch without changes.
     private mutating func pass(_ recreation: Expiry, _ dependencies: Dependencies) -> Next {
         guard let batch, batch.end > cursor else { return .proceed }
         report(
@@ -229,7 +232,7 @@ extension ConsumerMachine {
         guard let expiry else { return .proceed }
         if let failure {
             if dependencies.isEnding { return .proceed }
-            // A process that is stopped for another to take its place has not failed.
+            // A process that was stopped to be replaced has not failed.
             if failure.reason == .cancelled { return .retry(after: Self.pauseAfterCancellation) }
             switch decide(hook, failure, at: expiry.after) {
             case .retry(let delay), .hold(let delay): return .retry(after: delay)

@@ -1,10 +1,10 @@
-/// Observers: each is called for what of a batch is for it.
+/// Observers: each is called for the part of a batch that concerns it.
 extension ConsumerMachine {
     mutating func deliver(_ batch: HistoryBatch, _ dependencies: Dependencies) -> Next {
         waitsFor = nil
         self.batch = batch
         guard batch.end > cursor else { return caughtUp() }
-        // A hook that came since it was fetched may want more.
+        // A hook that was added after the fetch may need more values.
         guard batch.covers(dependencies.hooks.wantedValues) else { return fetch(through: batch.end) }
         if let recreation = batch.transactions.first.flatMap({ Expiry($0) }) {
             expiry = recreation
@@ -26,8 +26,8 @@ extension ConsumerMachine {
             routes: routes ?? dependencies.hooks.routes,
             store: consumer.store,
             consumer: consumer.author, done: done, givenUp: givenUp, values: batch.values)
-        // No hook has run, and none needs to. (Feeds get what lies behind the cursor: it is saved before, since
-        // what they acknowledge must not be ahead of it after a crash.)
+        // No hook has run, and none needs to. (The cursor is saved before feeds get what is behind it:
+        // what they acknowledge must not be ahead of the cursor after a crash.)
         let isMerged =
             !dependencies.hooks.mergers.isEmpty || consumer.hasContexts || !consumer.feeds.isEmpty
         let isOfConcern =
@@ -42,7 +42,7 @@ extension ConsumerMachine {
                     position: batch.end, fingerprint: batch.fingerprint, movedAt: dependencies.now))
             return batch.isLast ? caughtUp() : .proceed
         }
-        // Where a batch ends at the newest change, nothing but this tells where it ended.
+        // If a batch ends at the newest change, only this records where it ended.
         if batch.isLast, relevant.last?.author == nil || !dependencies.hooks.stages.isEmpty {
             saveBatchEnd(batch.end)
         }
@@ -56,7 +56,7 @@ extension ConsumerMachine {
         batchEnd = end
     }
 
-    /// Calls that follow each other to one endpoint are handed to it together; those to another endpoint wait until
+    /// Consecutive calls to one endpoint are handed to it together. Those to another endpoint wait until
     /// they have succeeded.
     private mutating func observe(_ dependencies: Dependencies) -> Next {
         guard let run = observing?.run else { return observersEnded(dependencies) }
@@ -83,8 +83,8 @@ extension ConsumerMachine {
         if let failure = run.failure {
             return take(ObserverOutcome(succeeded: 0, failure: failure), dependencies)
         }
-        // A part that has nothing for the hook is left out. The last one follows those that were made: a plugin
-        // learns from it that there are no more.
+        // A part without changes for the hook is left out. The last part is sent if an earlier one was:
+        // it tells a plugin that there are no more.
         if call.changes.isEmpty, !(call.part?.isLast ?? false && hasPartBefore(call)) {
             observing?.skip()
             return observe(dependencies)
@@ -92,7 +92,7 @@ extension ConsumerMachine {
         return .observe(run)
     }
 
-    /// Whether an earlier part of the same group was made.
+    /// Whether an earlier part of the same group was sent.
     private func hasPartBefore(_ call: ObserverCall) -> Bool {
         (0..<(call.part?.index ?? 0)).contains { index in
             let delivery = call.delivery(ofPart: index)
@@ -106,7 +106,7 @@ extension ConsumerMachine {
             ? observe(dependencies) : observersEnded(dependencies)
     }
 
-    /// All calls are made, or all before one that failed.
+    /// All calls were made, or all before one that failed.
     private mutating func observersEnded(_ dependencies: Dependencies) -> Next {
         guard let progress = observing.take() else { return .proceed }
         for (hook, deliveries) in progress.delivered {
@@ -121,8 +121,8 @@ extension ConsumerMachine {
                 if last.number > cursor {
                     pending = PendingMerge(
                         finished, own: progress.own, after: cursor, end: last.number, values: batch?.values)
-                    // Merge hooks are called with this part of the batch, after a restart as well. But an undeclared
-                    // writer's changes at its end would have grown then.
+                    // Merge hooks get exactly this part of the batch, even after a restart. Without a
+                    // saved end, an undeclared writer's changes at the end could have grown by then.
                     if !dependencies.hooks.stages.isEmpty,
                         batchEnd <= last.number || progress.relevant.last?.author != nil
                     {
@@ -136,7 +136,7 @@ extension ConsumerMachine {
             if let last = progress.relevant.last { observed = max(observed, last.number) }
             pending = PendingMerge(
                 progress.relevant, own: progress.own, after: cursor, end: progress.end, values: batch?.values)
-            // What the hooks are about to write is looked for once more.
+            // Look once more for what the hooks are about to write.
             let mayWrite = dependencies.takesOwn && consumer.hasContexts && !progress.relevant.isEmpty
             afterMerge = progress.isLast && !mayWrite ? .idle : .proceed
         }
@@ -145,16 +145,16 @@ extension ConsumerMachine {
         return pending == nil ? afterMerge(dependencies) : merge(dependencies)
     }
 
-    /// How the step ends, once what was delivered is merged.
+    /// Ends the step after what was delivered is merged.
     mutating func afterMerge(_ dependencies: Dependencies) -> Next {
         defer { afterMerge = .proceed }
         switch afterMerge {
         case .proceed: return .proceed
         case .idle: return caughtUp()
         case .failed(let call, let failure):
-            // A process that is stopped for another to take its place has not failed.
+            // A process that was stopped to be replaced has not failed.
             if [.undecided, .unfit].contains(failure.reason) {
-                // The rows are read again before it is decided again.
+                // The rows are read again before the condition is evaluated again.
                 batch = nil
             }
             guard failure.reason != .cancelled,
@@ -173,27 +173,27 @@ extension ConsumerMachine {
     }
 }
 
-/// How far the observers of a batch are.
+/// The progress of a batch's observers.
 struct ObserverProgress: Sendable {
-    /// What of the batch is for the consumer.
+    /// The transactions of the batch that are for the consumer.
     let relevant: [HistoryTransaction]
-    /// What of it the consumer made itself, where its contexts take that in.
+    /// The consumer's own transactions, if its contexts merge them.
     let own: [HistoryTransaction]
     let end: Int64
     let isLast: Bool
-    /// Calls made, by hook, in the order of their first.
+    /// The calls that were made, by hook, in the order of first calls.
     private(set) var delivered: [(hook: String, deliveries: Deliveries)] = []
-    /// The call that comes next where not all were made.
+    /// The next call, if not all were made.
     private(set) var next: ObserverCall?
-    /// Why it failed; nil if it was not made.
+    /// Why the next call failed; nil if it was not made.
     private(set) var failure: HookFailure?
-    /// Deliveries made of the next call's transaction.
+    /// The deliveries that were made of the next call's transaction.
     private(set) var done: Set<BinaryText> = []
     private let runs: [DeliveryPlan.Run]
     private var index = 0
-    /// The current run, where changes had to be read for it.
+    /// The current run, if changes had to be read for it.
     private var filled: DeliveryPlan.Run?
-    /// Parts that were made.
+    /// The deliveries of parts that were sent.
     private var deliveriesOfParts: Set<BinaryText> = []
 
     init(
@@ -210,7 +210,7 @@ struct ObserverProgress: Sendable {
     /// The calls to make now.
     var run: DeliveryPlan.Run? { filled ?? (index < runs.count ? runs[index] : nil) }
 
-    /// Takes in what was read for the current run.
+    /// Adds what was read for the current run.
     mutating func fill(_ changes: [HistoryChange], _ values: RowValues?) { filled = run?.with(changes, values) }
 
     /// The current run needs no call.
@@ -224,7 +224,7 @@ struct ObserverProgress: Sendable {
     /// Makes no more calls.
     mutating func stop(at now: HistoryTimestamp) { _ = take(ObserverOutcome(succeeded: 0), at: now) }
 
-    /// Takes what came of the calls; whether those behind them may be made.
+    /// Processes the outcome of the calls. Returns whether the calls behind them may be made.
     mutating func take(_ outcome: ObserverOutcome, at now: HistoryTimestamp) -> Bool {
         guard let run else { return false }
         count(run.calls.prefix(outcome.succeeded), outcome.microseconds, at: now)
@@ -249,7 +249,8 @@ struct ObserverProgress: Sendable {
     private mutating func count(
         _ calls: ArraySlice<ObserverCall>, _ microseconds: [Int64], at now: HistoryTimestamp
     ) {
-        // Calls of one hook mostly come together: they are counted in place, and only the last is reported.
+        // Calls of one hook mostly come together, so they are counted in place and only the last is
+        // reported.
         var start = calls.startIndex
         while start < calls.endIndex {
             let route = calls[start].route

@@ -1,10 +1,10 @@
-/// How one consumer gets from its checkpoint to the end of the history: fetch, observers, merge hooks, default
-/// merge, checkpoint; again and again until it has everything.
+/// Moves one consumer from its checkpoint to the end of the history: fetch, observers, merge hooks,
+/// default merge, checkpoint, and again until it has caught up.
 ///
-/// A value without I/O: an event goes in, and out comes what to do now (`effects`, in order) and what to wait for
-/// (`next`), whose outcome is the next event. When a hook fails, the batch is cut before the transaction that could
-/// not be delivered: what stands in front of it is merged and the checkpoint saved, so that a retry, or a new start,
-/// begins exactly there.
+/// A value without I/O. It takes an event and returns what to do now (`effects`, in order) and what to
+/// wait for (`next`), whose outcome is the next event. When a hook fails, the batch is cut before the
+/// transaction that could not be delivered. What is before the cut is merged and the checkpoint saved, so
+/// that a retry or a restart begins exactly there.
 struct ConsumerMachine: Sendable {
     enum Event: Sendable {
         /// Begin a step: there may be something new, or the pause after a failure is over.
@@ -16,23 +16,23 @@ struct ConsumerMachine: Sendable {
         case observed(ObserverOutcome)
         case merged(Result<MergeResult, HookFailure>)
         case expirySent(HookFailure?)
-        /// The fingerprint that was looked for.
+        /// The fingerprint that was read.
         case found(fingerprint: String?)
-        /// The default merge was made, or has to wait.
+        /// The default merge is done, or has to wait.
         case mergedIntoContexts(retryAfter: Duration?)
         case contextsCaughtUp
     }
 
     enum Effect: Sendable {
-        /// Remember where the batch in progress ends; see `batchEnd`.
+        /// Save where the batch in progress ends; see `batchEnd`.
         case saveBatchEnd(Int64)
-        /// Save how far it got.
+        /// Save the checkpoint.
         case save(Checkpoint)
-        /// Move past what is of no concern.
+        /// Move past transactions that do not concern the consumer.
         case saveLater(Checkpoint)
-        /// What the feeds must not be given.
+        /// Save what the feeds must not receive.
         case saveUnmerged([ClosedRange<Int64>])
-        /// It had caught up until now, and cannot continue.
+        /// Save that it had caught up until now, and cannot continue.
         case saveCaughtUpUntilNow
         case keep(DeadLetter)
         case removeExpiry
@@ -41,16 +41,16 @@ struct ConsumerMachine: Sendable {
 
     enum Next: Sendable {
         case fetch(after: Int64, through: Int64?)
-        /// - takesOwn: Whether the contexts take in the consumer's own changes, too.
+        /// - takesOwn: Whether the contexts also merge the consumer's own changes.
         case stage(HistoryBatch, takesOwn: Bool)
-        /// Read changes of a large transaction, for the call that comes next.
+        /// Read changes of a large transaction for the next call.
         case read(UnreadChanges)
         case observe(DeliveryPlan.Run)
         case merge(Hook, MergeCall)
         case sendExpiry(Hook, ExpiredCall)
         case findFingerprint(at: Int64, HistoryBatch?)
         case mergeIntoContexts(PendingMerge, waits: Bool)
-        /// - Parameter fingerprint: Of the cursor.
+        /// - Parameter fingerprint: The fingerprint of the cursor.
         case catchUpContexts(fingerprint: String?)
         /// The step is over, and there may be more.
         case proceed
@@ -65,56 +65,58 @@ struct ConsumerMachine: Sendable {
         var next: Next
     }
 
-    /// What an event finds beside the machine.
+    /// The machine's environment when it handles an event.
     struct Dependencies {
         let hooks: HookSet
         let now: HistoryTimestamp
-        /// Nothing new is started.
+        /// Whether nothing new may be started.
         let isEnding: Bool
-        /// How long the call took that the event answers.
+        /// How long the answered call took.
         var callTime: Duration = .zero
 
-        /// Merge hooks may write under their consumer's name, as one that removes duplicates does. Its contexts then
-        /// merge all of its own changes, whether a hook or the program made them: nothing distinguishes them after a restart.
+        /// Merge hooks may write under their consumer's name, for example to remove duplicates. Its
+        /// contexts then merge all of its own changes, from hooks or from the program: after a restart
+        /// nothing distinguishes them.
         var takesOwn: Bool { !hooks.mergers.isEmpty }
     }
 
     let consumer: Consumer
     let storeID: StoreID
     var cursor: Int64
-    /// Of the cursor; nil if it is not known.
+    /// The fingerprint of the cursor; nil if unknown.
     var fingerprint: String?
-    /// The loss of which the hooks must be notified before anything else.
+    /// The loss that the hooks must be notified of before anything else.
     var expiry: Expiry?
     var notifiedOfExpiry: Set<String> = []
     var isLossReported = false
-    /// The batch under way. It stays the same until it is done, also over a new start (see
-    /// `batchEnd`): an undeclared writer's changes are grouped by time, and more of the same
-    /// millisecond may come. A call that is repeated must not have grown.
+    /// The batch in progress. It stays the same until it is done, even over a restart (see `batchEnd`).
+    /// An undeclared writer's changes are grouped by time, and more may come in the same millisecond, but
+    /// a repeated call must not have grown.
     var batch: HistoryBatch?
-    /// Where the batch ended that an earlier run may not have finished.
+    /// The end of a batch that an earlier run may not have finished.
     var batchEnd: Int64
-    /// The last transaction whose observers have all been called, which may be ahead of the cursor.
+    /// The last transaction whose observers have all been called. It may be ahead of the cursor.
     var observed: Int64
-    /// Deliveries made of the transaction after `observed`.
+    /// The deliveries that were made of the transaction after `observed`.
     var done: Set<BinaryText> = []
     var observing: ObserverProgress?
     var pending: PendingMerge?
-    /// The hooks that have had a batch whose rows are read again, for one whose condition could not be decided.
+    /// The hooks that have had a batch whose rows are read again because a condition could not be
+    /// evaluated.
     var judgedAgain: (end: Int64, called: Set<String>)?
-    /// What follows the pending merge.
+    /// What to do after the pending merge.
     var afterMerge = AfterMerge.proceed
     var failing: (hook: String, attempts: Int)?
     /// Calls behind the cursor that an earlier session gave up.
     let givenUp: GivenUpCalls
-    /// What an operator has repeated, until the cursor is where it had been.
+    /// What an operator repeats, until the cursor is back where it had been.
     var replay: Replay?
-    /// Whether it had everything before this pass.
+    /// Whether it had caught up before this pass.
     var wasCaughtUp = false
     var effects: [Effect] = []
     var waitsFor: Wait?
 
-    /// What the next event answers.
+    /// What the next event is the answer to.
     enum Wait: Sendable {
         case batch(through: Int64?)
         case changes(CallPart?, for: Hook?)
@@ -145,7 +147,7 @@ struct ConsumerMachine: Sendable {
         observed = cursor
     }
 
-    /// Takes an event in.
+    /// Processes an event.
     mutating func handle(_ event: Event, _ dependencies: Dependencies) -> Output {
         effects = []
         let next = next(event, dependencies)
@@ -153,7 +155,7 @@ struct ConsumerMachine: Sendable {
         return Output(effects: effects, next: next)
     }
 
-    /// It was idle until here, and had nothing to do with what was committed meanwhile.
+    /// The consumer was idle up to here, and what was committed meanwhile did not concern it.
     mutating func goOn(from checkpoint: Checkpoint) -> [Effect] {
         effects = []
         defer { effects = [] }
@@ -166,12 +168,12 @@ struct ConsumerMachine: Sendable {
         switch event {
         case .proceed: return proceed(dependencies)
         case .fetched(let fetched):
-            // What an earlier run was interrupted in is gone: nothing of it is left to be repeated.
+            // What an earlier run was interrupted in is gone: nothing of it is left to repeat.
             if fetched.end <= cursor, case .batch(through: .some(let last)) = waitsFor {
                 if last == replay?.through { endReplay() }
                 return fetch(through: replay?.through)
             }
-            // The rows that contexts read are those of the newest transactions.
+            // Contexts read the current rows, which match only the newest transactions.
             return consumer.hasContexts && replay == nil
                 ? .stage(fetched, takesOwn: dependencies.takesOwn) : deliver(fetched, dependencies)
         case .staged(let batch): return deliver(batch, dependencies)
@@ -205,7 +207,7 @@ struct ConsumerMachine: Sendable {
         if let expiry { return sendExpiry(expiry, dependencies) }
         if pending != nil { return merge(dependencies) }
         if let batch, batch.end > cursor { return deliver(batch, dependencies) }
-        // What is repeated, and what is not, come in batches of their own.
+        // Batches are either repeated completely or not at all.
         return fetch(through: batchEnd > cursor ? batchEnd : replay?.through)
     }
 
@@ -226,13 +228,13 @@ struct ConsumerMachine: Sendable {
         return .idle
     }
 
-    /// What follows the merge does not: the step is started again.
+    /// Starts the step again, without what follows the merge.
     mutating func retry(after delay: Duration) -> Next {
         afterMerge = .proceed
         return .retry(after: delay)
     }
 
-    /// Past what is of no concern.
+    /// Moves past transactions that do not concern the consumer.
     mutating func move(to checkpoint: Checkpoint) {
         effects.append(.saveLater(checkpoint))
         moved(to: checkpoint)
@@ -248,7 +250,8 @@ struct ConsumerMachine: Sendable {
         report(.cursorMoved(consumer: consumer.author, to: HistoryToken(store: storeID, number: number)))
     }
 
-    /// From here on, nothing is repeated. The batch that was in progress where the consumer had been is the next.
+    /// From here on nothing is repeated. The next batch is the one that was in progress when the consumer
+    /// was moved back.
     private mutating func endReplay() {
         guard let replay else { return }
         batchEnd = replay.batchEnd(at: max(cursor, replay.through), saved: batchEnd)

@@ -2,38 +2,38 @@
 package enum MoveTarget: Sendable, Hashable {
     /// After a transaction.
     case token(HistoryToken)
-    /// After what was deleted of the history.
+    /// After the deleted part of the history.
     case oldest
-    /// After everything.
+    /// At the end of the history.
     case newest
-    /// Before the first transaction that was made at a time, or later.
+    /// Before the first transaction made at this time or later.
     case time(HistoryTimestamp)
 }
 
-/// A move of a consumer, as it would be, or was, made.
+/// A planned or completed move of a consumer.
 package struct ConsumerMove: Sendable, Equatable {
     package let from: HistoryToken
     package let to: HistoryToken
     /// The transactions in between that are for the consumer.
     package var transactions = 0
-    /// The calls of hooks that they make: those that come again, or those that are not made.
+    /// The number of hook calls that will be repeated or skipped.
     package var calls = 0
-    /// Whether there are more: what takes long to count is not counted to its end.
+    /// Whether the counts are lower bounds, because counting took too long.
     package var isAtLeast = false
 
     package var isForward: Bool { to.number > from.number }
 }
 
-/// What a move does to a consumer: a pure value.
+/// The effect of a move on a consumer: a pure value.
 struct MovePlan: Sendable, Equatable {
     let from: Int64
     let to: Int64
-    /// What is repeated afterwards; nil where the consumer was never moved back.
+    /// What is repeated afterwards; nil if the consumer was never moved back.
     let replay: Replay?
 
     /// - Parameters:
     ///   - last: The consumer's last replay, which may be over.
-    ///   - batchEnd: Where the batch ends that is in progress.
+    ///   - batchEnd: The end of the batch in progress.
     init(from: Int64, to: Int64, last: Replay?, batchEnd: Int64) {
         (self.from, self.to) = (from, to)
         guard to < from else {
@@ -49,9 +49,9 @@ struct MovePlan: Sendable, Equatable {
     /// Whether there is nothing to do.
     var isNothing: Bool { from == to }
 
-    /// Hooks are never called for what is left out: that must be meant.
+    /// Checks that skipping is intended, because hooks are never called for what is skipped.
     ///
-    /// - Throws: `MoveRefused` if it goes forward and may not.
+    /// - Throws: `MoveRefused` if the move goes forward without permission to skip.
     func check(skips: Bool, of consumer: String, in store: StoreID) throws(MoveRefused) {
         guard to > from, !skips else { return }
         throw MoveRefused(
@@ -60,18 +60,18 @@ struct MovePlan: Sendable, Equatable {
     }
 }
 
-/// A move that was not made, and why.
+/// Says why a move was not made.
 package struct MoveRefused: Error, Sendable, CustomStringConvertible {
     package let description: String
 
     init(_ description: String) { self.description = description }
 }
 
-/// A wish of an operator to move a consumer, until it is granted, refused or withdrawn.
+/// An operator's request to move a consumer, until it is granted, refused or withdrawn.
 final class MoveRequest: Sendable {
     let to: Int64
     let skips: Bool
-    /// Who asks.
+    /// The process that asks.
     let peer: String
     private let answer: @Sendable (Result<ConsumerMove, any Error>) -> Void
 
@@ -96,7 +96,7 @@ final class MoveRequest: Sendable {
 
     func end(_ result: Result<ConsumerMove, any Error>) { answer(result) }
 
-    /// - Returns: False if it has begun: then the answer comes.
+    /// - Returns: False if the move has begun; its answer then follows.
     func withdraw() -> Bool {
         state.withLock { state in
             if state == .begun { return false }

@@ -1,12 +1,11 @@
 // MARK: - Holding
 
-/// Lets an operator hold the passes of a store's consumers, or of some of them, let them go on, and have what failed
-/// tried again at once.
+/// Lets an operator hold the passes of all or some of a store's consumers, release them, and retry what
+/// failed at once.
 ///
-/// A hold lets the current batches finish; nothing new is started until all holds are
-/// released.
+/// A hold lets the current batches finish. Nothing new starts until all holds are released.
 package final class PassControl: Sendable {
-    /// The reason of a hold: one does not release what another holds.
+    /// The reason of a hold. Each holder releases only its own hold.
     package enum Holder: Sendable, Hashable {
         case operatorOrder, reload
         /// An operator holds one consumer alone.
@@ -22,12 +21,12 @@ package final class PassControl: Sendable {
 
     private struct State {
         var holders: Set<Holder> = []
-        /// Batches, by consumer.
+        /// The number of running batches, by consumer.
         var underWay: [String: Int] = [:]
-        /// Those who wait until no batch runs any more, or none of a consumer.
+        /// Signaled when no batch runs any more, or none of a consumer.
         var quiet: [(consumer: String?, signal: OneShotEvent)] = []
         var released = OneShotEvent()
-        /// The consumers' owner, while the store is open.
+        /// The owner of the consumers, while the store is open.
         var owner: Owner?
 
         func isHeld(_ consumer: String?) -> Bool { holders.contains { $0.holds(consumer) } }
@@ -40,9 +39,9 @@ package final class PassControl: Sendable {
     struct Owner: Sendable {
         /// Some passes are no longer held.
         let released: @Sendable () -> Void
-        /// The pauses after failures are over.
+        /// Ends the pauses after failures.
         let tryNow: @Sendable () -> Void
-        /// A consumer is held: it does not stay idle, because idle consumers are moved past commits.
+        /// A consumer is held. It does not stay idle, because idle consumers are moved past commits.
         var held: @Sendable (_ consumer: String) -> Void = { _ in }
     }
 
@@ -55,7 +54,7 @@ package final class PassControl: Sendable {
     /// Whether the passes of all consumers are held.
     var isHeld: Bool { state.withLock { $0.isHeld(nil) } }
 
-    /// Begins to hold; `quiet` waits until it is felt.
+    /// Starts a hold; `quiet` waits until it takes effect.
     package func hold(by holder: Holder) {
         let owner = state.withLock { state in
             state.holders.insert(holder)
@@ -88,11 +87,11 @@ package final class PassControl: Sendable {
     /// Ends the pauses after failures.
     package func tryNow() { state.withLock { $0.owner }?.tryNow() }
 
-    // MARK: For the held parts
+    // MARK: For the held consumers
 
-    /// Begins a batch, once the passes are not held; false if a stop is requested before.
+    /// Begins a batch once the passes are not held. Returns false if a stop is requested first.
     ///
-    /// - Parameter consumer: The consumer of which it is.
+    /// - Parameter consumer: The batch's consumer.
     func enter(_ stop: OneShotEvent, _ consumer: String = "") async -> Bool {
         while !stop.isSignaled, !Task.isCancelled {
             let released = state.withLock { state -> OneShotEvent? in
@@ -120,7 +119,8 @@ package final class PassControl: Sendable {
 
     func setOwner(_ owner: Owner?) { state.withLock { $0.owner = owner } }
 
-    /// Begins a batch, unless the passes are held: then the owner is notified when they no longer are.
+    /// Begins a batch unless the passes are held. If they are, the owner is notified when they are
+    /// released.
     func tryEnter(_ consumer: String = "") -> Bool {
         state.withLock { state in
             if state.isHeld(consumer) { return false }

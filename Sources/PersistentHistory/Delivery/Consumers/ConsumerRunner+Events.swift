@@ -1,8 +1,8 @@
-/// How a runner performs what its machine says, and what happens when that fails.
+/// Performs what the machine requests, and handles failures of that.
 extension ConsumerRunner {
     // MARK: Events
 
-    /// Takes an event, and those that follow from it at once.
+    /// Handles an event, and those that follow from it at once.
     func handle(_ event: ConsumerMachine.Event) {
         var event = event
         while true {
@@ -13,7 +13,7 @@ extension ConsumerRunner {
                 guard let outcome = try act(on: output.next) else { return }
                 event = outcome
             } catch {
-                // What could not be done is done again, all of it.
+                // Everything that could not be done is done again.
                 machine = before
                 return fail(error) { [event] in $0.enter(with: event) }
             }
@@ -52,7 +52,7 @@ extension ConsumerRunner {
 
     // MARK: Actions
 
-    /// - Returns: The outcome, where it is there at once; else it comes by itself, or the step is over.
+    /// - Returns: The outcome, if it is immediate. Otherwise it comes later, or the step is over.
     func act(on next: ConsumerMachine.Next) throws -> ConsumerMachine.Event? {
         switch next {
         case .fetch(let number, let last):
@@ -82,7 +82,7 @@ extension ConsumerRunner {
             }
         case .proceed:
             leaveStep()
-            // Others have their turn between two batches.
+            // Other consumers get a turn between two batches.
             session.perform(for: consumer.author) { $0.step() }
         case .retry(let delay): pause(for: delay) { $0.step() }
         case .idle: idle()
@@ -105,7 +105,7 @@ extension ConsumerRunner {
         callCancellation = cancellation
         let isBegun = session.errand(
             { [errands = session.errands] in
-                // It throws only if it was broken off before it began.
+                // It throws only if it was cancelled before it began.
                 try? await errands.breakable {
                     try await cancellation.cancelling { await endpoint.answer(request) }
                 }
@@ -170,17 +170,18 @@ extension ConsumerRunner {
         if isEnding { return ended() }
         phase = .paused
         self.resumption = resumption
-        // A wish to try at once that came during the attempt is meant for the next one.
+        // A request to retry at once that came during the attempt is for the next one.
         pauseTimer = session.schedule(after: triesNow ? .zero : delay, for: consumer.author) { $0.resume() }
         session.assumeIsolated { [author = consumer.author] in $0.stoppedWorking(author) }
         if moveRequest != nil { moveNow() }
     }
 
     func resume() {
-        // The timer may be due in the same round in which an operator had it tried at once.
+        // The timer may fire in the same round in which an operator requests a retry.
         guard phase == .paused else { return }
         pauseTimer?.cancel()
-        // What it holds in memory may have been deleted meanwhile: the time that it may hold back a cleanup is over.
+        // The batch in memory may have been deleted meanwhile, when the consumer no longer held back a
+        // cleanup.
         if machine.batch != nil {
             do {
                 let oldest = try store.source.oldestToken()
@@ -192,7 +193,8 @@ extension ConsumerRunner {
         resumption(self)
     }
 
-    /// How many failures in a row are reported: a lock is held now and then, and is worth a word when it lasts.
+    /// How many consecutive failures are reported: a lock is held now and then, and is reported only if
+    /// it lasts.
     private static let lastingFailure = 5
 
     func recovered() {
@@ -205,7 +207,8 @@ extension ConsumerRunner {
         store.reporter.report(.stateRecovered)
     }
 
-    /// A passing error is tried again; a position that no longer exists is given up; any other error ends the session.
+    /// Retries after a temporary error, starts over if the position no longer exists, and ends the
+    /// session on any other error.
     func fail(_ error: any Error, _ again: @escaping Resumption) {
         leaveStep()
         if isEnding { return ended() }
@@ -227,8 +230,8 @@ extension ConsumerRunner {
         }
     }
 
-    /// A consumer whose position no longer exists goes on where history is, has its contexts filled again, and its
-    /// hooks told.
+    /// A consumer whose position no longer exists continues where history does. Its contexts are filled again,
+    /// and its hooks are notified.
     func beginAgain(after error: HistoryError) {
         phase = .working
         let (author, state) = (consumer.author, store.state)

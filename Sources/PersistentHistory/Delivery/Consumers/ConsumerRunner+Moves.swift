@@ -1,7 +1,7 @@
-/// How a consumer is moved to another position: between two steps, so that nothing is in progress.
+/// Moves a consumer to another position: between two steps, so that nothing is in progress.
 extension ConsumerRunner {
-    /// Moves the consumer as soon as nothing is in progress. A call in flight may end, for as long as at a stop; it is
-    /// then cancelled, and repeated if the consumer comes to it.
+    /// Moves the consumer as soon as nothing is in progress. A call in flight may finish within the same
+    /// time as at a stop. Then it is cancelled, and repeated if the consumer gets to it again.
     func request(_ request: MoveRequest) {
         if phase == .ended || isEnding { return request.end(.failure(HistoryError.storeNotOpen)) }
         if let other = moveRequest, !other.withdraw() { return request.end(.failure(MoveRefused.another)) }
@@ -16,7 +16,7 @@ extension ConsumerRunner {
     /// Nothing is in progress.
     func moveNow() {
         guard move() else {
-            // One that was idle may have been taken from among the idle consumers.
+            // An idle consumer may have been removed from the idle consumers.
             if phase == .idle { beginPass() }
             return
         }
@@ -27,9 +27,9 @@ extension ConsumerRunner {
         beginAfterMove()
     }
 
-    /// Carries out what was requested.
+    /// Performs the requested move.
     ///
-    /// - Returns: Whether the consumer is somewhere else now.
+    /// - Returns: Whether the consumer is at another position now.
     func move() -> Bool {
         guard let request = moveRequest.take() else { return false }
         moveTimer?.cancel()
@@ -60,11 +60,11 @@ extension ConsumerRunner {
             position: plan.to, fingerprint: fingerprint, movedAt: state.clock.wall(),
             movedAtServed: state.served)
         try state.cleaningGate.move {
-            // It may have been deleted since it was looked for.
+            // The position may have been deleted since it was searched.
             try store.source.bounds().check(after: plan.to)
             try state.move(author, to: checkpoint, plan.replay)
         }
-        // From here on it is so, whatever fails.
+        // From here on the move is made, whatever fails.
         self.fingerprint = fingerprint
         machine = machine.moved(
             to: plan, expiry: (try? state.cursors.expiry(of: author, store: store.storeID)) ?? machine.expiry,
@@ -76,7 +76,7 @@ extension ConsumerRunner {
         isMovedForward = plan.to > plan.from
     }
 
-    /// Goes on where the consumer is now. Contexts that are behind catch up from the history.
+    /// Continues at the consumer's new position. Contexts that are behind catch up from the history.
     func beginAfterMove() {
         guard isMovedForward, consumer.hasContexts else { return prepare() }
         isMovedForward = false
@@ -93,7 +93,7 @@ extension ConsumerRunner {
 extension ConsumerMachine {
     /// The machine of the same consumer at another position.
     ///
-    /// - Parameter fingerprint: Of that position.
+    /// - Parameter fingerprint: The fingerprint of that position.
     func moved(
         to plan: MovePlan, expiry: Expiry?, givenUp: GivenUpCalls, fingerprint: String? = nil
     ) -> ConsumerMachine {
@@ -101,7 +101,7 @@ extension ConsumerMachine {
             consumer, storeID: storeID, cursor: plan.to, fingerprint: fingerprint,
             batchEnd: plan.replay?.batchEnd(at: plan.to, saved: 0) ?? 0, expiry: expiry, givenUp: givenUp,
             replay: plan.replay)
-        // A notice of lost history goes on where it was.
+        // A notice of lost history continues where it was.
         (next.notifiedOfExpiry, next.isLossReported) = (notifiedOfExpiry, isLossReported)
         return next
     }

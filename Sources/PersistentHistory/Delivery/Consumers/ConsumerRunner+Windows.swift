@@ -1,19 +1,19 @@
-/// Commits that a consumer gathers before a pass.
+/// The window in which a consumer gathers commits before a pass.
 struct BatchWindow {
-    /// By the clock of the day, for those who ask.
+    /// In wall-clock time, for reports.
     let end: HistoryTimestamp
     let timer: StoreTimer
 }
 
-/// A pass begins a batch window after the first commit that concerns the consumer, not after the last one: a steady stream
-/// of commits does not put it off. While there is nothing to do, there is no timer.
+/// A pass begins a batch window after the first commit that concerns the consumer, not after the last
+/// one, so a steady stream of commits does not delay it. While there is nothing to do, there is no timer.
 extension ConsumerRunner {
-    /// A single run works everything off.
+    /// A single run processes everything at once.
     var hasWindow: Bool {
         consumer.batchWindow > .zero && !session.assumeIsolated { $0.isSingleRun }
     }
 
-    /// Whether there are as many changes behind the consumer's position as a batch has.
+    /// Whether at least a batch of changes is waiting after the consumer's position.
     var isBatchFull: Bool {
         let position = store.state.cursors.idle.checkpoint(of: consumer.author)?.position ?? machine.cursor
         return store.fetcher.end.number - position >= HistoryReader.batchSize
@@ -26,7 +26,7 @@ extension ConsumerRunner {
         window = BatchWindow(
             end: HistoryTimestamp(milliseconds: end),
             timer: session.schedule(after: consumer.batchWindow, for: consumer.author) { $0.endWindow() })
-        // It is not waited for as one at work is.
+        // Cleaning does not wait for it as for a consumer at work.
         session.assumeIsolated { [author = consumer.author] in $0.stoppedWorking(author) }
     }
 

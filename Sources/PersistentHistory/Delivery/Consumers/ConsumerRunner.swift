@@ -1,7 +1,7 @@
-/// Does what one consumer's machine says: each outcome is the machine's next event.
+/// Performs what one consumer's machine requests. Each outcome is the machine's next event.
 ///
-/// It belongs to the store's session, on whose thread everything happens that is said here: looks, checkpoints, and
-/// waiting for the store's locks and disks. What is done elsewhere comes back through `StoreSession.perform(for:)`.
+/// It belongs to the store's session, on whose thread it looks, saves checkpoints, and waits for the
+/// store's locks and disks. Results from elsewhere come back through `StoreSession.perform(for:)`.
 final class ConsumerRunner {
     typealias Resumption = @Sendable (ConsumerRunner) -> Void
 
@@ -9,7 +9,7 @@ final class ConsumerRunner {
         /// It has not been prepared yet.
         case begun
         case idle
-        /// Something has come, and the consumer's batch window is not over.
+        /// Something new has come, and the consumer's batch window is not over.
         case gathering
         case working
         /// Passes are held, for example by a pause.
@@ -29,41 +29,42 @@ final class ConsumerRunner {
     let contexts: ContextKeeper
 
     var machine: ConsumerMachine
-    /// Of the position where it begins, or begins again.
+    /// The fingerprint of the position where it begins, or begins again.
     var fingerprint: String?
     var phase = Phase.begun
-    /// Woken up, or asked to try at once, while it was working.
+    /// Whether it was woken up, or asked to retry at once, while it was working.
     var isWoken = false
-    /// The same, by somebody who does not wait for a batch window.
+    /// The same, without a batch window.
     var isHurried = false
-    /// What is gathered now.
+    /// The open batch window.
     var window: BatchWindow?
-    /// Where the history ended when the pass began. With a batch window, what comes later is for the next pass.
+    /// Where the history ended when the pass began. With a batch window, later history is for the next
+    /// pass.
     var endOfPass: Int64 = .max
     var triesNow = false
     var isStopping = false
-    /// A stop counts from its request on, before all parts are notified.
+    /// A stop counts as soon as it is requested, before all parts are notified.
     var isEnding: Bool { isStopping || stop.isSignaled }
     var isInStep = false
     var startOfPass: Int64
-    /// Consecutive errors that pass by themselves: a lock, a full disk.
+    /// Consecutive temporary errors, such as a lock or a full disk.
     var failures = 0
     var isStateFailing = false
     var isPrepared = false
-    /// Woken, and neither at the end of the history since nor failed: for its owner.
+    /// Whether it was woken and has neither caught up nor failed since; for its owner.
     var isUnfinished = false
-    /// What is done when a pause or a hold is over.
+    /// What to do when a pause or a hold is over.
     var resumption: Resumption = { $0.step() }
     var hookSet = HookSet(observers: [], mergers: [], version: -1)
     var pauseTimer: StoreTimer?
     var contextsTimer: StoreTimer?
     var conversation: (any HookConversation)?
-    /// Cancels the call in flight, where it is not on the loop.
+    /// Cancels a call in flight that is not on the loop.
     var callCancellation = OneShotEvent()
-    /// An operator wants it to continue elsewhere.
+    /// An operator's request to move it.
     var moveRequest: MoveRequest?
     var moveTimer: StoreTimer?
-    /// Its contexts have yet to catch up with it.
+    /// Whether its contexts have yet to catch up with it after a move.
     var isMovedForward = false
     /// When the call in flight was made.
     var callBegan = SuspendingClock.now
@@ -72,7 +73,7 @@ final class ConsumerRunner {
     var cursor: Int64 { machine.cursor }
 
     var isIdle: Bool { phase == .idle }
-    /// Nothing happens until a timer fires.
+    /// Whether it waits for a timer.
     var isWaiting: Bool { phase == .paused || phase == .gathering }
 
     init(_ beginning: OpenStore.Beginning, of session: StoreSession) {
@@ -116,7 +117,7 @@ final class ConsumerRunner {
     /// The pause after a failure is over.
     func tryNow() {
         guard consumer.hasContexts else { return goOnNow() }
-        // That goes for contexts as well.
+        // This applies to contexts as well.
         _ = session.errand({ [contexts] in await contexts.tryNow() }, for: consumer.author) { runner, _ in
             runner.goOnNow()
         }
@@ -126,7 +127,7 @@ final class ConsumerRunner {
         if phase == .paused { resume() } else { triesNow = true }
     }
 
-    /// Ends: nothing new is started.
+    /// Ends: nothing new starts.
     func end() {
         isStopping = true
         switch phase {
@@ -157,15 +158,16 @@ final class ConsumerRunner {
 
     // MARK: Passes
 
-    /// Checks that the store is the one in which the consumer has its place, opens the contexts, and
+    /// Checks that the store is the one that the consumer's checkpoint is for, opens the contexts, and
     /// brings them up to the cursor.
     func prepare() {
         if isEnding { return ended() }
         phase = .working
         let cursor = machine.cursor
         do {
-            // In this order: what a restored store grows to in between has a fingerprint. Not only where it is fetched: a
-            // pass that ends where the history ends would fetch nothing.
+            // In this order: the position may exist again by then in a restored store that grows, with
+            // another fingerprint. The check is not left to a fetch, because a pass that is at the end of
+            // the history fetches nothing.
             try store.source.bounds().check(after: cursor)
             if try store.source.isReplaced(fingerprint, at: cursor) { throw store.source.ahead(cursor) }
         } catch {
@@ -226,7 +228,7 @@ final class ConsumerRunner {
         control.passes.leave(consumer.author)
     }
 
-    /// It has everything.
+    /// It has caught up.
     func idle() {
         leaveStep()
         if isEnding { return ended() }
@@ -240,7 +242,7 @@ final class ConsumerRunner {
         if isWoken, phase == .idle { wakeUp(atOnce: isHurried) }
     }
 
-    /// A consumer without contexts, feeds and hooks for every entity is not woken by every commit.
+    /// A consumer without contexts, feeds and hooks for every entity does not wake for every commit.
     func letCommitsPass() {
         guard !consumer.hasContexts, consumer.feeds.isEmpty, let interests = hookSet.interests,
             !control.passes.isHeld(by: .consumer(BinaryText(consumer.author)))
@@ -249,7 +251,7 @@ final class ConsumerRunner {
             consumer.author, at: machine.cursor, until: interests, hooks: hookSet.version)
     }
 
-    /// A context that failed is tried again even without a new commit.
+    /// A context that failed is retried even without a new commit.
     func watchContexts() {
         guard consumer.hasContexts else { return }
         _ = session.errand({ [contexts] in await contexts.retryDelay }, for: consumer.author) { runner, delay in

@@ -1,11 +1,11 @@
-/// What a consumer's contexts take in with each batch.
+/// Merging of each batch into a consumer's contexts.
 extension ContextKeeper {
-    /// Has contexts read the rows of a batch, before the hooks have their say.
+    /// Lets contexts read the rows of a batch before the hooks decide.
     ///
-    /// All is read in one snapshot of the store. What writers have committed since the batch was
-    /// fetched becomes part of it: rows may be read only if nothing newer is there.
+    /// Everything is read in one snapshot of the store. Commits since the batch was fetched become part
+    /// of it: rows match the batch only if nothing newer exists.
     ///
-    /// - Returns: The batch as it is to be delivered.
+    /// - Returns: The batch to deliver.
     func stage(_ batch: HistoryBatch, cursor: Int64, takesOwn: Bool) async throws -> HistoryBatch {
         try await tend(cursor: cursor, takesOwn: takesOwn)
         let ready = contexts.filter { $0.copiesRows && positions[$0.name] != nil }
@@ -16,7 +16,7 @@ extension ContextKeeper {
             let own = takesOwn ? consumer.rule.own(batch.transactions, after: cursor, of: consumer.author) : []
             let wanted = PendingMerge(relevant(batch, after: cursor), own: own, after: cursor, end: batch.end)
                 .toMerge
-            // Of a large transaction the objects are noted when it is merged, and their rows are read when settled.
+            // For a large transaction, the objects are noted in the merge, and `settle` reads their rows.
             if wanted.isEmpty || wanted.contains(where: { $0.outline != nil }) { return batch }
             for context in ready {
                 do {
@@ -31,7 +31,7 @@ extension ContextKeeper {
 
     /// The default merge.
     ///
-    /// - Parameter waits: Whether the consumer is to wait for a context that fails.
+    /// - Parameter waits: Whether the consumer waits for a context that fails.
     /// - Returns: How long it has to wait.
     func merge(_ merge: PendingMerge, cursor: Int64, waits: Bool) async throws -> Duration? {
         await calls.lock()
@@ -40,7 +40,7 @@ extension ContextKeeper {
         let outlined = merge.toMerge
         let whole = contexts.allSatisfy(\.takesParts) ? outlined : try outlined.map(source.whole)
         for context in contexts {
-            // A replica that has everything may have rows to show.
+            // A replica that has everything may still have rows to show.
             guard let position = positions[context.name], position < merge.end || context.copiesRows else {
                 continue
             }
@@ -78,7 +78,8 @@ extension ContextKeeper {
     /// The store's schema has changed.
     func followSchema() { for context in contexts { context.schemaChanged() } }
 
-    /// Lets contexts show all that they have taken in, and follow the store's schema, once their consumer is level.
+    /// Once their consumer has caught up, lets contexts show everything that they have merged, and follow
+    /// the store's schema.
     func settle(cursor: Int64, _ fingerprint: String? = nil) async throws {
         let unsettled = contexts.filter { $0.isUnsettled && positions[$0.name] != nil }
         if retryDelay != nil || !unsettled.allSatisfy(\.isOpen) {
@@ -92,7 +93,8 @@ extension ContextKeeper {
         for context in contexts where context.isUnsettled {
             guard let position = positions[context.name] else { continue }
             try await attempting(context, .written) {
-                // The consumer has moved past what is of no concern. With that, too, the context is level.
+                // The consumer has moved past what does not concern it. That brings the context up to
+                // date, too.
                 if position < cursor {
                     try await merge([], through: cursor, fingerprint, into: context)
                     positions[context.name] = cursor

@@ -1,12 +1,12 @@
 /// Keeps one consumer's contexts: opens, fills and merges them, and recovers those that fail.
 ///
-/// A context that fails (a replica that is locked, on a full disk, or deleted under our hands; a plugin that died) is
-/// left behind, tried again at growing intervals, and then catches up from the history or is filled again: the
-/// consumer, its hooks and its other contexts continue. Only if merge hooks decide what is merged does the consumer
-/// wait for it, because their decisions are not saved.
+/// A context may fail: a replica that is locked, on a full disk, or deleted while in use; a plugin that
+/// died. It is left behind and retried at growing intervals, and then catches up from the history or is
+/// filled again. The consumer, its hooks and its other contexts continue. The consumer waits for it only
+/// if merge hooks decide what is merged, because their decisions are not saved.
 actor ContextKeeper {
     private nonisolated let executor = SerialThreadExecutor(measuresWork: true)
-    /// The context that something is done with.
+    /// The context that is being used now.
     private nonisolated let current = Locked<String?>(nil)
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
@@ -18,17 +18,17 @@ actor ContextKeeper {
     let contexts: [any MergeContext]
 
     private var troubles = ContextTroubles()
-    /// How far those are that are open.
+    /// The positions of the open contexts.
     var positions: [String: Int64] = [:]
-    /// Up to where each shows the history, as that was reported.
+    /// The position up to which each context shows the history, as last reported.
     private var shown: [String: Int64] = [:]
-    /// Contexts whose checkpoints mean nothing in this store, which was restored from a backup.
+    /// Contexts whose checkpoints are invalid because the store was restored from a backup.
     private var misled: Set<String> = []
-    /// Contexts that are to be filled again by an operator's order.
+    /// Contexts that an operator wants filled again.
     private var ordered: Set<String> = []
-    /// Whether the contexts take in the consumer's own changes, too, as of the last batch.
+    /// Whether the contexts also merge the consumer's own changes, as of the last batch.
     var takesOwn = false
-    /// A context is called in order, also where an operator has it filled meanwhile.
+    /// Calls to a context stay in order, even if an operator has it filled meanwhile.
     let calls = AsyncLock()
 
     /// - Parameter isRestored: Whether the consumer has yet to be notified that the store was restored.
@@ -50,7 +50,7 @@ actor ContextKeeper {
         if isRestored { misled = Self.misled(contexts) }
     }
 
-    /// The context that waits for its disk or a lock now, for how long.
+    /// The context that waits for its disk or a lock now, and for how long.
     nonisolated var stuckContext: StoreControl.Standing.Context? {
         guard let time = executor.waitingTime, let name = current.withLock(\.self) else { return nil }
         return .init(consumer: consumer.author, name: name, time: time)
@@ -58,22 +58,22 @@ actor ContextKeeper {
 
     nonisolated func standstill() -> Duration? { executor.standstill() }
 
-    /// How long until a context that failed is to be tried again; nil where none is in trouble.
+    /// How long until a failed context is retried; nil if none has failed.
     var retryDelay: Duration? { troubles.delay(at: .now) }
 
     /// What is wrong with a context that has failed several times.
     var lasting: HistoryError? { troubles.lasting }
 
-    /// Contexts that failed are tried again at the next opportunity.
+    /// Retries failed contexts at the next opportunity.
     func tryNow() { troubles.tryNow(.now) }
 
-    /// Everything is to be opened and looked at again, since the consumer has lost its position.
+    /// Opens and checks everything again, because the consumer has lost its position.
     func startOver(isRestored: Bool) {
         closeAll()
         if isRestored { misled = Self.misled(contexts) }
     }
 
-    /// Not replicas, which need no notice: the state knows which of them to fill again.
+    /// Replicas are not included: the state knows which of them to fill again.
     private static func misled(_ contexts: [any MergeContext]) -> Set<String> {
         Set(contexts.filter { !$0.copiesRows }.map(\.name))
     }
@@ -95,9 +95,10 @@ actor ContextKeeper {
         troubles.forget()
     }
 
-    /// Reports what a context shows, where that is more than before: to take changes in is not to show them.
+    /// Reports what a context shows if that is more than before. Merged changes need not be visible yet.
     ///
-    /// - Parameter cursor: Up to where the consumer is done, if no more than what the context has taken in is for it.
+    /// - Parameter cursor: The consumer's position, if the context has merged everything up to it that is
+    ///   for it.
     func reportShown(by context: any MergeContext, through cursor: Int64 = 0) {
         guard let position = positions[context.name] else { return }
         let taken = max(position, context.isUnsettled ? 0 : cursor)
@@ -110,7 +111,8 @@ actor ContextKeeper {
                 HistoryToken(store: source.storeID, number: number)))
     }
 
-    /// Fills a replica or a plugin's context again from the store, now; where that fails, it is tried again as ever.
+    /// Fills a replica or a plugin's context again from the store now. If that fails, it is retried like
+    /// any other failure.
     ///
     /// - Returns: What it shows; nil if there is no such context.
     func resync(_ name: String, cursor: Int64) async throws -> HistoryToken? {
@@ -129,12 +131,12 @@ actor ContextKeeper {
 
     // MARK: Opening
 
-    /// Opens the contexts whose time has come, and brings those that are behind the cursor up to it.
+    /// Opens the contexts that are due, and brings those that are behind up to the cursor.
     ///
-    /// A context's position and the cursor lie in different files: the last of what was written may be
-    /// lost when the power fails, and a context that failed was left behind.
+    /// A context's position and the cursor are in different files. The last writes to either may be lost
+    /// in a power failure, and a context that failed was left behind.
     ///
-    /// - Throws: `HistoryError` for what is wrong with the store or the state.
+    /// - Throws: `HistoryError` for problems of the store or the state.
     func tend(cursor: Int64, takesOwn: Bool = false) async throws {
         self.takesOwn = takesOwn
         await calls.lock()
@@ -154,9 +156,11 @@ actor ContextKeeper {
         if positions[name] != nil, context.isOpen { return .opened }
         let known = try context.stateKey.map { try state.replicas.known(name, of: author, at: $0) }
         let token = try await asking(context) { try await context.open(isKnown: known?.isHere ?? false) }
-        // Before fingerprints are compared: what a restored store grows to in between has one.
+        // Read before fingerprints are compared: a restored store that grows meanwhile has a fingerprint
+        // there.
         let bounds = try source.bounds()
-        // It may be ahead of its consumer, whose checkpoint then does not show that the store was restored.
+        // The context may be ahead of its consumer, whose checkpoint then does not show that the store
+        // was restored.
         if let token, try isReplaced(context, known, at: token) { misled.insert(name) }
         let loss = token.flatMap { expiry(of: $0, context, bounds) }
         let isFilled = token == nil || loss != nil || known?.needsFilling ?? false || ordered.contains(name)
@@ -172,12 +176,13 @@ actor ContextKeeper {
         let position = try await catchUp(context, from: start, to: cursor)
         positions[name] = position
         reportShown(by: context)
-        // Others have everything by their own checkpoints, also if the call that failed was what brought them there.
+        // Other contexts have everything by their own checkpoints, even if the call that failed brought
+        // them there.
         return isFilled || position > start || !context.copiesRows ? .written : .opened
     }
 
-    /// Whether a context has taken in transactions that the store had before it was restored. Numbers do not tell: the
-    /// restored store gives them again.
+    /// Whether a context has merged transactions that the store had before it was restored. Numbers do
+    /// not show that, because the restored store uses them again.
     private func isReplaced(
         _ context: any MergeContext, _ known: ReplicaStore.Known?, at token: HistoryToken
     ) throws -> Bool {
@@ -186,7 +191,7 @@ actor ContextKeeper {
         return try state.given.isReplaced(context.name, of: consumer.author, in: source)
     }
 
-    /// Why a context that is at a token must be filled again; nil if it need not.
+    /// Why a context at a token must be filled again; nil if it need not be.
     private func expiry(of token: HistoryToken, _ context: any MergeContext, _ bounds: HistoryBounds) -> Expiry?
     {
         let isMisled = misled.contains(context.name)
@@ -206,7 +211,7 @@ actor ContextKeeper {
         try state.given.forget(name, of: author)
         if let key = context.stateKey {
             var filling = try source.checkpoint(at: token.number, state.clock)
-            // That of the file that was copied.
+            // The fingerprint of the copied file.
             if let fingerprint = context.fingerprint { filling.fingerprint = fingerprint }
             try state.replicas.save(name, of: author, at: key, filling: filling)
         }
@@ -216,7 +221,7 @@ actor ContextKeeper {
 
     /// Brings a context up to the cursor.
     ///
-    /// - Returns: Where it is then.
+    /// - Returns: Its new position.
     private func catchUp(_ context: any MergeContext, from start: Int64, to cursor: Int64) async throws -> Int64
     {
         var position = start
@@ -239,7 +244,7 @@ actor ContextKeeper {
                     source.fingerprint(at: end, in: batch), into: context)
                 position = end
             } catch let error as HistoryError where error.code == .tokenExpired {
-                // A cleanup came in between. That is the context's loss, not its consumer's.
+                // A cleanup came in between. The context has lost history, its consumer has not.
                 let lost = HistoryToken(store: source.storeID, number: position)
                 position = try await refill(
                     context, Expiry(reason: .expired, lost: lost, after: try source.newestToken()))
@@ -254,10 +259,10 @@ actor ContextKeeper {
 
     // MARK: Trouble
 
-    /// Lets a context try. A failure of the context alone is kept for later.
+    /// Lets a context try. A failure that concerns only the context is kept for later.
     ///
     /// - Parameters:
-    ///   - stage: The stage that a failure shows to fail.
+    ///   - stage: The stage that counts as failed on a failure.
     ///   - body: Returns the stage that it reached.
     func attempting(
         _ context: any MergeContext, _ stage: ContextTroubles.Stage,
@@ -284,12 +289,12 @@ actor ContextKeeper {
             .contextFailed(consumer: consumer.author, context: context.name, error, attempt: attempt))
     }
 
-    /// What is wrong then is wrong with the context; one that copies rows tells that apart by itself.
+    /// Treats any failure as the context's. A context that copies rows distinguishes them itself.
     func asking<T>(_ context: any MergeContext, _ body: () async throws -> T) async throws -> T {
         do {
             return try await body()
         } catch  where !context.copiesRows {
-            // The owner ends, which is no fault of the context.
+            // The owner is ending, which is not the context's fault.
             try Task.checkCancellation()
             throw failure(of: context, "\(error)")
         }
@@ -302,7 +307,7 @@ actor ContextKeeper {
 }
 
 extension HistoryError {
-    /// Whether a context alone is concerned, and neither the store nor the state.
+    /// Whether the error concerns a context alone, and neither the store nor the state.
     var isOfContext: Bool {
         code == .replicaUnwritable || code == .replicaDamaged || code == .contextFailed
     }

@@ -1,7 +1,7 @@
-/// The contexts of a consumer that fail now: how often, why, and when each is tried again.
+/// The failed contexts of a consumer: how often each failed, why, and when it is retried.
 ///
-/// A replica on a full disk opens well and fails only when it is written. An attempt therefore ends a
-/// trouble only if it got as far as the attempt that failed.
+/// A replica on a full disk opens well and fails only when it is written. So an attempt ends the trouble
+/// only if it got as far as the attempt that failed.
 struct ContextTroubles {
     /// How far an attempt got.
     enum Stage: Comparable {
@@ -30,7 +30,7 @@ struct ContextTroubles {
         troubles.values.map(\.retryAt).min().map { max(.zero, $0 - now) }
     }
 
-    /// Whether the time of a context's next attempt has yet to come.
+    /// Whether a context's next attempt is not due yet.
     func isPaused(_ context: String, at now: ContinuousClock.Instant) -> Bool {
         troubles[context].map { $0.retryAt > now } ?? false
     }
@@ -38,7 +38,7 @@ struct ContextTroubles {
     /// Counts a failure.
     ///
     /// - Parameter stage: The stage that was not reached.
-    /// - Returns: The number of failures in a row.
+    /// - Returns: The number of consecutive failures.
     mutating func fail(
         _ context: String, _ error: HistoryError, at stage: Stage, now: ContinuousClock.Instant
     ) -> Int {
@@ -51,13 +51,13 @@ struct ContextTroubles {
         return trouble.failures
     }
 
-    /// Takes in a success.
+    /// Processes a success.
     ///
-    /// - Returns: The number of failures before it, where it ends the trouble.
+    /// - Returns: The number of failures before it, if it ends the trouble.
     mutating func succeed(_ context: String, at stage: Stage, now: ContinuousClock.Instant) -> Int? {
         guard let trouble = troubles[context] else { return nil }
         guard stage >= trouble.stage else {
-            // Not proved yet. Where nothing is left to be written, this attempt is repeated.
+            // Not proved yet. If nothing is left to write, this attempt is repeated.
             troubles[context]?.retryAt = now + Backoff.delay(afterFailures: trouble.failures)
             return nil
         }

@@ -17,7 +17,7 @@ public struct DeliveryRule: Sendable, Equatable, Codable {
     /// Mirroring authors whose transactions are treated like any other.
     private let included: Set<BinaryText>
 
-    /// Which authors there are, and whose transactions are delivered.
+    /// The authors, and which of their transactions are delivered.
     public init(
         authors: Set<BinaryText>, deliversUnlisted: Bool = true, cleansUnlisted: Bool = false,
         mirroringAuthors: Set<BinaryText> = [], includingMirroring: Bool = false
@@ -37,7 +37,7 @@ public struct DeliveryRule: Sendable, Equatable, Codable {
         return deliversUnlisted || authors.contains(author) || included.contains(author)
     }
 
-    /// Whether history by this author may be cleaned once everybody is past it.
+    /// Whether history by this author may be cleaned once all consumers have processed it.
     public func cleans(_ author: String?) -> Bool { covers(author) || cleansUnlisted && isUnlisted(author) }
 
     /// Whether an author is neither registered nor a mirroring one.
@@ -51,14 +51,14 @@ public struct DeliveryRule: Sendable, Equatable, Codable {
         !author.hasSameBytes(as: consumer) && covers(author)
     }
 
-    /// Those of some transactions that a consumer made itself, after a position.
+    /// The consumer's own transactions after a position.
     func own(_ transactions: [HistoryTransaction], after position: Int64, of consumer: String)
         -> [HistoryTransaction]
     {
         transactions.filter { $0.number > position && $0.author.hasSameBytes(as: consumer) && covers(consumer) }
     }
 
-    /// Those of some transactions that a consumer receives, after a position.
+    /// The transactions after a position that a consumer receives.
     func relevant(_ transactions: [HistoryTransaction], after position: Int64, to consumer: String)
         -> [HistoryTransaction]
     {
@@ -74,7 +74,7 @@ public struct DeliveryRule: Sendable, Equatable, Codable {
         }
     }
 
-    /// The same for rules under which the same history is kept.
+    /// The same for all rules that keep the same history.
     var keeping: String {
         let takesUnlisted = deliversUnlisted || cleansUnlisted
         let listed = takesUnlisted ? [] : authors.union(included).sorted().map(\.text)
@@ -85,25 +85,24 @@ public struct DeliveryRule: Sendable, Equatable, Codable {
 
 // MARK: - Calls
 
-/// The calls that a batch of transactions makes, in order: transaction by transaction; in each one
-/// group by group (an entity and operation, in the order in which they first occur); in each group
-/// hook by hook, in the order of registration.
+/// The calls for a batch of transactions, in order: by transaction; within it by group (an entity and
+/// operation, in order of first occurrence); within a group by hook, in order of registration.
 ///
 /// A pure function of the batch, the hooks and what is already done.
 struct DeliveryPlan: Sendable {
-    /// Calls that follow each other to one endpoint: they may be handed to it together.
+    /// Consecutive calls to one endpoint, which may be handed to it together.
     struct Run: Sendable {
         let endpoint: any HookEndpoint
         let loopEndpoint: (any LoopEndpoint)?
         var calls: [ObserverCall] = []
-        /// What its only call lacks: changes of a large transaction.
+        /// The changes of a large transaction that its only call still needs.
         var unread: UnreadChanges?
-        /// Which of these it is made for.
+        /// Which of these changes the call is for.
         var filter = ChangeFilter()
-        /// Why its first call cannot be made: what is for it could not be decided.
+        /// Why its first call cannot be made: a condition could not be evaluated.
         var failure: HookFailure?
 
-        /// The same with the changes that were read, and their rows where the hook wants them.
+        /// The same run with the changes that were read, and their rows if the hook wants them.
         func with(_ changes: [HistoryChange], _ rows: RowValues?) -> Run {
             let wanted = unread?.values
             let values = CallValues(rows, wanted?.includesRows ?? false ? wanted?.maximumBytes : nil)
@@ -119,8 +118,8 @@ struct DeliveryPlan: Sendable {
     private(set) var runs: [Run] = []
 
     /// - Parameters:
-    ///   - routes: To each hook, where they are known.
-    ///   - values: The rows of the objects, where a hook wants them.
+    ///   - routes: The route to each hook, if known.
+    ///   - values: The rows of the objects, if a hook wants them.
     init(
         _ transactions: some Collection<HistoryTransaction>, hooks: [Hook], routes: [HookRoute]? = nil,
         store: String, consumer: String, done: Set<BinaryText> = [], givenUp: GivenUpCalls = GivenUpCalls(),
@@ -187,11 +186,11 @@ struct DeliveryPlan: Sendable {
 }
 
 extension CallGroup {
-    /// A transaction's groups that are for a hook, as a call for each would have them.
+    /// Visits the groups of a transaction that are for a hook, each of which makes a call.
     ///
     /// - Parameters:
-    ///   - rows: What was read with the changes.
-    ///   - body: Is given a failure where what is for the hook could not be decided.
+    ///   - rows: The rows that were read with the changes.
+    ///   - body: Receives a failure if a condition could not be evaluated.
     static func forEach(
         in transaction: HistoryTransaction, for hook: Hook, _ rows: RowValues?,
         _ body: (CallGroup, HookFailure?) -> Void
@@ -210,19 +209,19 @@ extension CallGroup {
 private struct ChangeGroup {
     let entity: Entity
     let operation: ChangeOperation
-    /// Nil where they are all of the transaction's.
+    /// Nil means all changes of the transaction.
     var changes: ArraySlice<HistoryChange>?
     var count = 1
 
-    /// Of the kind of one of some changes.
+    /// The group of the same kind as one of some changes.
     init(_ changes: [HistoryChange], _ index: Int) {
         entity = changes[index].entity
         operation = changes[index].operation
     }
 
-    /// What of it is for a hook.
+    /// The part of the group that is for a hook.
     ///
-    /// - Returns: Nil where that is nothing; with a failure where it could not be decided.
+    /// - Returns: Nil if there is none. With a failure if a condition could not be evaluated.
     func filtered(by filter: ChangeFilter, in transaction: HistoryTransaction, _ rows: RowValues?) -> (
         ChangeGroup, HookFailure?
     )? {
@@ -248,7 +247,7 @@ private struct ChangeGroup {
     static func forEach(in transaction: HistoryTransaction, _ body: (Int, ChangeGroup) -> Void) {
         let changes = transaction.changes
         if changes.isEmpty { return }
-        // Most transactions are of one kind, and need no sorting.
+        // Most transactions have changes of one kind, and need no sorting.
         var whole = ChangeGroup(changes, 0)
         if changes.count == 1 || changes.indices.allSatisfy({ whole.has(changes, $0) }) {
             whole.count = changes.count
@@ -273,7 +272,8 @@ private struct ChangeGroup {
         }
     }
 
-    /// Its changes in portions of a size, numbered where there is more than one; nil for all of the transaction's.
+    /// Visits the changes in portions of a given size, numbered if there is more than one; nil stands for
+    /// all changes of the transaction.
     func forEachPart(
         in transaction: HistoryTransaction, of size: Int,
         _ body: (ArraySlice<HistoryChange>?, CallPart?) -> Void

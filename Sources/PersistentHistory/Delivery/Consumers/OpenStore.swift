@@ -1,5 +1,5 @@
-/// A store that was opened, and everything by which it is served: connections, tracking up to date, and each
-/// consumer's position.
+/// An open store with everything that serves it: connections, up-to-date tracking, and each consumer's
+/// position.
 struct OpenStore: Sendable {
     let store: ServedStore
     let loop: HistoryLoop
@@ -13,34 +13,34 @@ struct OpenStore: Sendable {
     let feeds: FeedKeeper
     let unlisted = UnlistedCount()
     let size = HistorySize()
-    /// Reads by connections of its own what is asked for reports: one at a time.
+    /// Reads for reports, one at a time, through separate connections.
     let reports = SerialThreadExecutor()
     /// Held as long as the store is open.
     private let lease: ConsumerLease
     let file: FileID?
     let sideFiles: UsedSideFiles
     let beginnings: [Beginning]
-    /// The version of the schema for which the tracking is right.
+    /// The schema version that the tracking is up to date with.
     let schemaVersion: Int64
     /// Asks all parts that serve the store to end: at a stop, and when the store is gone.
     let ending = OneShotEvent()
 
-    /// Where a consumer begins, as the state has it.
+    /// A consumer's starting point from the state.
     struct Beginning: Sendable {
         let consumer: Consumer
         let cursor: Int64
         let fingerprint: String?
-        /// Where the batch ended that an earlier run may not have finished.
+        /// The end of a batch that an earlier run may not have finished.
         let batchEnd: Int64
         let expiry: Expiry?
         /// Calls behind the cursor that became dead letters.
         let givenUp: GivenUpCalls
-        /// What is repeated, where it was moved back.
+        /// What is repeated, if the consumer was moved back.
         var replay: Replay?
     }
 
-    /// How many seconds an opening waits for a lock: where writers are never still, a store is seldom free for
-    /// all that has to be read.
+    /// How long an opening waits for a lock: where writers never pause, a store is rarely free long
+    /// enough to read everything.
     private static let timeout: Duration = .seconds(1)
 
     /// Opens the store, brings its tracking up to date, and finds each consumer's position.
@@ -54,7 +54,7 @@ struct OpenStore: Sendable {
             && WriterProbe.isMigrating(store.path, isUsedInProcess: store.isUsedInProcess)
         let (problem, version) = try Self.bringTrackingUpToDate(
             store, reporter, timeout: Self.timeout, isMigrating: isMigrating)
-        // A connection of the program's own would share what it has open with the new one.
+        // The program's own connection would share its open files with the new one.
         if store.isUsedInProcess, UsedSideFiles.areLost(of: store.path) {
             throw HistoryError.sideFilesLost(of: store.path)
         }
@@ -63,12 +63,12 @@ struct OpenStore: Sendable {
         } catch let error as HistoryError where error.code == .notTracked {
             throw problem ?? error
         }
-        // Not before: the number of a file that is not open may be given to the next one.
+        // Not earlier: the inode of a file that is not open may be reused.
         file = FileID(of: store.path)
         storeID = source.storeID
         sideFiles = UsedSideFiles(of: store.path)
         reporter.report(problem.map { .trackingFailed($0) } ?? .trackingComplete)
-        // Whatever a migration makes of the schema, the tracking is yet to follow it.
+        // The tracking has yet to follow whatever a migration does to the schema.
         schemaVersion = isMigrating ? -1 : try version ?? source.schemaVersion()
         try StateOwner.take(source.storeID, in: stateFolder, for: store.path)
         lease = try ConsumerLease(store.consumers.map(\.author), of: source.storeID, in: stateFolder)
@@ -106,10 +106,10 @@ struct OpenStore: Sendable {
         self.beginnings = beginnings
         reporter.report(.deadLettersFound(deadLetters))
         try feeds.begin()
-        // What most stores of many do not need until something is committed, or saved. Closed before the next store is
-        // opened, it leaves its memory to that.
+        // Most stores need the state only after a commit or a save. Closing it before the next store is
+        // opened frees memory for that one.
         try state.close()
-        // From now on, looks find out when a lock is free: they come again, and so do signals.
+        // From now on, looks find out when a lock is free: they are repeated, and so are signals.
         try source.stopWaitingForLocks()
         // Last, because it must be closed by hand: nothing that may fail comes after it.
         probe = try WriterProbes.shared.take(store.path)
@@ -122,19 +122,19 @@ struct OpenStore: Sendable {
         }
     }
 
-    /// Tracks as configured, or where that is left to others, what is tracked. What is configured and not there is
-    /// reported.
+    /// Tracks as configured, or where that is left to others, checks what is tracked. Configured entities
+    /// that do not exist are reported.
     ///
     /// - Parameters:
-    ///   - isMigrating: Whether a migration runs: then the tracking is left alone.
+    ///   - isMigrating: Whether a migration runs. The tracking is then left alone.
     ///   - expectsChange: Whether the schema has changed, so that there is likely something to do.
-    /// - Returns: What stands in the way (what is tracked all the same goes on), and for which version of the
-    ///   schema the tracking is right.
+    /// - Returns: The obstacle, if any (existing tracking continues), and the schema version that the
+    ///   tracking is up to date with.
     static func bringTrackingUpToDate(
         _ store: ServedStore, _ reporter: any PipelineReporter, timeout: Duration, isMigrating: Bool = false,
         expectsChange: Bool = false
     ) throws -> (problem: HistoryError?, schemaVersion: Int64?) {
-        // Not a byte of it changes.
+        // Not a byte of such a store is changed.
         if store.recording == .coreData { return (nil, nil) }
         if store.isMirror { return (nil, try Tracking.checkMirror(store.path, timeout: timeout)) }
         if isMigrating {
@@ -157,8 +157,8 @@ struct OpenStore: Sendable {
         }
     }
 
-    /// A new consumer begins where the history begins, and is notified if that is not the start of the history; or,
-    /// where it is to begin with what comes, at the end.
+    /// Where a consumer begins. A new one begins with the oldest history, and is notified if older history was
+    /// deleted; or it begins at the end, as configured.
     private static func beginning(
         of consumer: Consumer, _ state: StateDatabase, _ source: any HistorySource,
         _ deadLetters: [String: Int], _ reporter: any PipelineReporter
@@ -199,13 +199,14 @@ struct OpenStore: Sendable {
             after: isAhead ? try source.newestToken() : try source.oldestToken())
     }
 
-    /// Ends the connections, and then the probe: closing it first would drop SQLite's locks.
+    /// Closes the connections, and then the probe: closing it first would drop SQLite's locks.
     func close() throws {
-        // Each is closed, whatever becomes of the others.
-        // A store that is gone has no number; that is reported elsewhere.
+        // Each is closed even if others fail. A store that is gone has no number; that is reported
+        // elsewhere.
         let results = [
             Result {
-                // Served time is for consumers that may expire; otherwise a closed state stays closed.
+                // Served time matters only if consumers may expire; otherwise a closed state stays
+                // closed.
                 if store.maximumDuration == nil { return try state.cursors.flush() }
                 try state.saveServed(newest: try? source.newestToken().number)
             },

@@ -3,25 +3,25 @@
 /// Kept while a hook is retried, so that those that have succeeded are not called again.
 struct PendingMerge: Sendable {
     let transactions: [HistoryTransaction]
-    /// The consumer's own transactions, which the contexts take in and the hooks do not see: what a merge hook writes
-    /// under its consumer's name reaches the consumer's contexts so.
+    /// The consumer's own transactions, which the contexts merge and the hooks do not see. This is how a
+    /// merge hook's writes under its consumer's name reach the consumer's contexts.
     private let own: [HistoryTransaction]
-    /// Where the cursor is until then.
+    /// The cursor until the batch is merged.
     private let start: Int64
     /// Where the cursor moves when the batch is merged.
     let end: Int64
-    /// Of the end, once it is known; see `HistoryBatch.fingerprint`.
+    /// The fingerprint of the end, once known; see `HistoryBatch.fingerprint`.
     var fingerprint: String?
-    /// The rows of the objects, where a hook wants them.
+    /// The rows of the objects, if a hook wants them.
     private let values: RowValues?
-    /// What the contexts receive instead, where changes may have gone unrecorded.
+    /// What the contexts receive instead if changes may have gone unrecorded.
     var recreation: Expiry?
     private(set) var called: Set<String> = []
     private(set) var rejected: Set<HistoryToken> = []
     private(set) var isFinished = false
-    /// The part of a large transaction that the next hook gets next.
+    /// The part of a large transaction that the next hook gets.
     private var part = 0
-    /// Whether the next hook has had an earlier part of it.
+    /// Whether the next hook has had an earlier part.
     private(set) var hasMadePart = false
 
     init(
@@ -40,14 +40,15 @@ struct PendingMerge: Sendable {
         rejected.isEmpty ? transactions : transactions.filter { !rejected.contains($0.token) }
     }
 
-    /// What the default merge has to do.
+    /// What the default merge merges.
     var toMerge: [HistoryTransaction] {
         let others = isFinished ? [] : remaining
         return own.isEmpty ? others : (own + others).sorted { $0.number < $1.number }
     }
 
-    /// What the hooks have kept from the contexts: from after the transaction before to the token's number,
-    /// because changes without an author may be grouped differently when they are read again.
+    /// The ranges that the hooks have withheld from the contexts. Each starts after the previous
+    /// transaction and ends at the token's number, because changes without an author may be grouped
+    /// differently when they are read again.
     var unmerged: [ClosedRange<Int64>] {
         if isFinished { return transactions.isEmpty ? [] : [start + 1...end] }
         if rejected.isEmpty { return [] }
@@ -67,12 +68,12 @@ struct PendingMerge: Sendable {
         return ranges
     }
 
-    /// The hook to call next, if there is one.
+    /// The hook to call next, if any.
     func next(_ hooks: [Hook]) -> Hook? {
         isFinished || remaining.isEmpty ? nil : hooks.first { !called.contains($0.name) }
     }
 
-    /// The changes that have to be read for the next call of a hook; nil where it needs none. A large transaction is
+    /// The changes to read for the next call of a hook; nil if it needs none. A large transaction is
     /// alone in its batch.
     func unread(for hook: Hook) -> UnreadChanges? {
         guard let large = remaining.first(where: { $0.outline != nil }) else { return nil }
@@ -81,7 +82,8 @@ struct PendingMerge: Sendable {
         return parts[min(part, parts.count - 1)]
     }
 
-    /// Takes a hook's answer. One that has decided on a large transaction gets no further part of it.
+    /// Processes a hook's answer. A hook that has decided on a large transaction gets no further part of
+    /// it.
     mutating func answer(_ hook: Hook, _ result: MergeResult, to part: CallPart? = nil) {
         rejected.formUnion(result.rejected)
         isFinished = result.verdict == .finish
@@ -102,18 +104,18 @@ struct PendingMerge: Sendable {
         }
     }
 
-    /// Goes on behind hooks that have had the same batch.
+    /// Continues after hooks that have already had the same batch.
     mutating func resume(after called: Set<String>) { self.called.formUnion(called) }
 
     // MARK: Calls
 
-    /// What of the batch is for an observer that is called once for all of it.
+    /// The groups of the batch for an observer that is called once for all of it.
     ///
     /// - Parameters:
-    ///   - changes: Those that were read of a large transaction.
-    ///   - part: Which they are.
+    ///   - changes: The changes that were read of a large transaction.
+    ///   - part: Which part they are.
     ///   - read: Their rows.
-    /// - Returns: With a failure where something could not be decided.
+    /// - Returns: The groups, with a failure if a condition could not be evaluated.
     func groups(for hook: Hook, changes: [HistoryChange]?, part: CallPart?, values read: RowValues?) -> (
         [CallGroup], HookFailure?
     ) {
@@ -129,7 +131,7 @@ struct PendingMerge: Sendable {
         return (groups, failure)
     }
 
-    /// For an observer of batches.
+    /// The call of an observer of batches.
     func call(
         _ hook: Hook, store: String, consumer: String, groups: [CallGroup], part: CallPart?,
         values read: RowValues?, replay: Int64? = nil
@@ -151,11 +153,11 @@ struct PendingMerge: Sendable {
             delivery: "\(range)/\(consumer)/\(hook.name)\(suffix)")
     }
 
-    /// For a merge hook.
+    /// The call of a merge hook.
     ///
     /// - Parameters:
-    ///   - changes: Those that were read for it.
-    ///   - part: Which they are.
+    ///   - changes: The changes that were read for it.
+    ///   - part: Which part they are.
     ///   - read: Their rows.
     func call(
         _ hook: Hook, store: String, consumer: String, contexts: [ContextDescription],

@@ -1,19 +1,20 @@
 /// Merges into a context that a plugin keeps.
 ///
-/// The plugin saves its checkpoint with what it makes of the changes, and each change counts exactly once; or it does
-/// not know `context.checkpoint`, and the checkpoint is kept in the state after each call, so that a call may be
-/// repeated.
+/// If the plugin saves its checkpoint together with its results, each change counts exactly once. If it
+/// does not know `context.checkpoint`, the checkpoint is saved in the state after each call, so a call
+/// may be repeated.
 final class PluginMerger: MergeContext {
     let context: PluginContext
     var name: String { context.name }
-    /// By what the state tells it from a replica of the same name.
+    /// The key that distinguishes it in the state from a replica of the same name.
     var stateKey: String? { key }
     private var key: String { "plugin:\(context.plugin)" }
     private let consumer: Consumer
     private let reader: HistoryReader
     private let state: StateDatabase
 
-    /// The process that has said where the context is. Another one knows nothing of what this one had in memory.
+    /// The process that reported the context's position. Another process does not have what this one had
+    /// in memory.
     private var process: Int?
     private var position: HistoryToken?
     private var leavesCheckpoint = false
@@ -54,7 +55,7 @@ final class PluginMerger: MergeContext {
 
     // MARK: Merging
 
-    /// - Parameter transactions: A large one has an outline, and is alone.
+    /// - Parameter transactions: A large one has an outline and is alone.
     func merge(
         _ transactions: [HistoryTransaction], through token: HistoryToken, _ fingerprint: String?
     ) async throws -> Int {
@@ -75,7 +76,7 @@ final class PluginMerger: MergeContext {
         _ transactions: [HistoryTransaction], after: HistoryToken, through token: HistoryToken,
         _ part: CallPart?
     ) async throws {
-        // The checkpoint that goes with a part is right whenever it is saved.
+        // The checkpoint of a part is valid whenever it is saved.
         let through = part.map { $0.isLast ? token : after } ?? token
         let request = ContextCall.Request.merge(transactions, after: after, through: through, part: part)
         var answer = try await call(request, of: process)
@@ -91,7 +92,7 @@ final class PluginMerger: MergeContext {
 
     func refill(_ expiry: Expiry?) async throws -> HistoryToken? {
         if let expiry { _ = try await call(.expired(expiry)) }
-        // What the plugin reads from now on is as new as this, or newer.
+        // Whatever the plugin reads from now on is at least as new as this.
         let (token, tracked) = try reader.read { db in
             (try HistoryHeader(db).bounds.newest, try EntityCatalog(db).tracked.keys)
         }
@@ -108,8 +109,8 @@ final class PluginMerger: MergeContext {
         return token
     }
 
-    /// - Throws: `HookFailure`. (With a typed error here, the optimizer of Swift 6.3 crashes where it builds the library
-    ///   without the flags of the daemon.)
+    /// - Throws: `HookFailure`. (A typed error here crashes the optimizer of Swift 6.3 when it builds the
+    ///   library without the daemon's flags.)
     private func call(_ request: ContextCall.Request, of process: Int? = nil) async throws -> ContextAnswer {
         let call = ContextCall(
             request, context: context, store: (consumer.store, reader.path), consumer: consumer.author)

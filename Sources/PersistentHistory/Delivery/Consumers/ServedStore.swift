@@ -1,10 +1,10 @@
-/// One store and all consumers and feeds that are served from it.
+/// A store and all its consumers and feeds.
 package struct ServedStore: Sendable {
     package let name: String
     package let path: String
-    /// What to track, with the columns to preserve; nil leaves the tracking to others.
+    /// What to track, with the columns to preserve; nil if tracking is left to others.
     package let entities: [BinaryText: [String]?]?
-    /// Whether every table is tracked, new ones as they come; `entities` then says what to preserve.
+    /// Whether every table is tracked, including new ones. `entities` then says what to preserve.
     package var tracksEveryTable = false
     package let rule: DeliveryRule
     package let consumers: [Consumer]
@@ -12,20 +12,20 @@ package struct ServedStore: Sendable {
     package let maximumDuration: Duration?
     /// History younger than this is not deleted, even if all consumers have received it.
     package var keep: Duration = .zero
-    /// The consumers that other processes with the same state serve: their cursors are kept, and the
-    /// cleaning waits for them, too.
+    /// The consumers that other processes with the same state serve. Their cursors are kept, and cleaning
+    /// waits for them, too.
     package var consumersElsewhere: Set<String> = []
-    /// After this time without a commit, its connections are closed until the next one; nil leaves them open. Only for a
-    /// store without contexts and feeds.
+    /// After this time without a commit, the store's connections are closed until the next one; nil
+    /// leaves them open. Only for a store without contexts and feeds.
     package var rest: Duration?
     /// Whether this process may have other connections to the store.
     package var isUsedInProcess = false
-    /// Whether it is a mirror: it is recorded at its source, and nothing of that is changed here.
+    /// Whether it is a mirror. A mirror is recorded at its source, and its recording is not changed here.
     package var isMirror = false
-    /// Who records its history.
+    /// What records its history.
     package var recording = Entity.Source.recorded
     package let clock: HistoryClock
-    /// Transactions with more changes are read and delivered in parts.
+    /// Transactions with more changes than this are read and delivered in parts.
     var partSize = TransactionOutline.partSize
     var visibilityRule = VisibilityRule()
 
@@ -44,7 +44,7 @@ package struct ServedStore: Sendable {
         self.clock = clock
     }
 
-    /// All that must have processed a transaction before it is cleaned.
+    /// All consumers that must have processed a transaction before it is cleaned.
     var mustHaveHad: Set<String> { consumersElsewhere.union(consumers.map(\.author)) }
 
     var hasFeeds: Bool { consumers.contains { !$0.feeds.isEmpty } }
@@ -60,11 +60,11 @@ package struct Consumer: Sendable {
     package var feeds: [FeedContext]
     /// Contexts that plugins keep.
     package var pluginContexts: [PluginContext]
-    /// Contexts of the program in which a tracker runs.
+    /// Contexts of the program that runs the tracker.
     let programContexts: [any HistoryContext]
-    /// Where it begins when it is new.
+    /// Where a new consumer begins.
     package var startAt = StartingPosition.oldest
-    /// For how long commits are gathered before a pass.
+    /// How long commits are gathered before a pass.
     package var batchWindow = Duration.zero
 
     /// Whether the default merge has something to merge into.
@@ -74,7 +74,7 @@ package struct Consumer: Sendable {
         contexts.map(\.name) + programContexts.map(\.name) + pluginContexts.map(\.name)
     }
 
-    /// As a merge hook receives them.
+    /// The contexts as a merge hook receives them.
     package var descriptions: [ContextDescription] {
         contexts.map(\.description) + pluginContexts.map(\.description) + feeds.map(\.description)
     }
@@ -97,8 +97,8 @@ package struct Consumer: Sendable {
 extension ServedStore {
     /// How many descriptors the store needs while it is served.
     ///
-    /// The store's lease, its reader (database, `-wal`, `-shm`), the probe (database, `-shm`), the lock of the consumers,
-    /// and the state (database, `-wal`, `-shm`); for each replica its own three and the two of the connection that
-    /// reads the store for it.
+    /// These are the store's lease, its reader (database, `-wal`, `-shm`), the probe (database, `-shm`),
+    /// the lock of the consumers, and the state (database, `-wal`, `-shm`). Each replica adds its own
+    /// three, and two for the connection that reads the store for it.
     var descriptors: Int { 10 + 5 * consumers.reduce(0) { $0 + $1.contexts.count } }
 }

@@ -1,14 +1,14 @@
 /// Consumers that an operator moves.
 extension StoreControl {
-    /// How long is counted what a move leaves out or repeats.
+    /// How long to count what a move skips or repeats.
     private static let countingTime: Duration = .seconds(5)
-    /// How long a time is looked for in the history.
+    /// How long to search the history for a time.
     private static let searchTime: Duration = .seconds(20)
 
-    /// What a move of a consumer would be. Nothing is changed.
+    /// Plans a move of a consumer. Nothing is changed.
     ///
-    /// - Throws: `HistoryError`, with `.tokenExpired`, `.tokenForeign` or `.tokenAhead` where there is no history to
-    ///   continue from.
+    /// - Throws: `HistoryError`, with `.tokenExpired`, `.tokenForeign` or `.tokenAhead` if there is no
+    ///   history to continue from.
     package func planMove(of consumer: String, to target: MoveTarget) async throws -> ConsumerMove {
         try await withSession { session in
             let position = try await session.ask(within: StoreSession.actionTimeout) {
@@ -31,13 +31,13 @@ extension StoreControl {
         }
     }
 
-    /// Moves a consumer. When it returns, that outlives a power failure.
+    /// Moves a consumer. When it returns, the move is on the disk.
     ///
     /// - Parameters:
     ///   - token: A position of the history, as `planMove` finds it.
     ///   - skips: Whether it may go forward.
-    ///   - peer: Who asks, for the log.
-    /// - Throws: `MoveRefused`, `HistoryError`: the consumer is where it was.
+    ///   - peer: The process that asks, for the log.
+    /// - Throws: `MoveRefused`, `HistoryError`. The consumer is then where it was.
     package func move(_ consumer: String, to token: HistoryToken, skips: Bool, by peer: String) async throws
         -> ConsumerMove
     {
@@ -58,7 +58,8 @@ extension StoreControl {
                 }
             }
             if moved == nil, requested.withLock({ $0 })?.withdraw() == false {
-                // It has begun: the store's thread waits for a disk, and says afterwards where the consumer is.
+                // The move has begun. The store's thread may wait for a disk, and then answers with the
+                // consumer's position.
                 let cursor = try await session.ask(within: limit) {
                     try $0.state.cursors.checkpoint(of: consumer)?.position
                 }
@@ -73,12 +74,12 @@ extension StoreControl {
 }
 
 extension StoreSession {
-    /// How long a call in flight may go on when its consumer is to be moved.
+    /// How long a call in flight may continue when its consumer is to be moved.
     nonisolated var moveGrace: Duration { min(control.stopTimeout, .seconds(10)) }
 }
 
 extension HistorySource {
-    /// The position that a move leads to: between two transactions.
+    /// The position that a move leads to, between two transactions.
     fileprivate func position(of target: MoveTarget, until end: ContinuousClock.Instant) throws -> Int64 {
         let bounds = try bounds()
         switch target {
@@ -106,7 +107,8 @@ extension HistorySource {
         }
     }
 
-    /// A number in the middle of a transaction with an author means its beginning: it is never delivered in part.
+    /// A number inside a transaction with an author stands for its beginning: such a transaction is never
+    /// delivered in part.
     private func beginning(of number: Int64, _ bounds: HistoryBounds) throws -> Int64 {
         guard number > bounds.floor, number < bounds.end, let recorder else { return number }
         let next = try outlinedBatch(after: number, through: number + 1, changes: 1).transactions.first
@@ -117,7 +119,7 @@ extension HistorySource {
 }
 
 extension ConsumerMove {
-    /// Counts what lies between its ends, for as long as there is time.
+    /// Counts what is between the two ends, as long as there is time.
     fileprivate mutating func count(
         _ source: any HistorySource, _ hooks: HookSet, _ rule: DeliveryRule, of consumer: String,
         until end: ContinuousClock.Instant
@@ -134,7 +136,7 @@ extension ConsumerMove {
                 relevant, hooks: hooks.transactionObservers, store: "", consumer: consumer, values: batch.values
             )
             calls += plan.runs.reduce(0) { $0 + $1.calls.count }
-            // One for the batch.
+            // A merge hook is called once for the batch.
             calls += hooks.stages.count { hook in relevant.contains { hook.concerns($0, batch.values) } }
             position = batch.end
             if position < last, .now > end {

@@ -1,11 +1,11 @@
-/// What reports say of an open store's history.
+/// Reports on an open store's history.
 extension StoreControl {
-    /// A report waits no longer, whatever the store's disk does.
+    /// A report waits no longer than this for the store's disk.
     private var backlogTimeout: Duration { .milliseconds(500) }
 
-    /// What lies after each of some positions, and what there is for some feeds.
+    /// The backlog after each position, and that of some feeds.
     ///
-    /// It is read by a connection of its own, so that the deliveries do not wait for it.
+    /// It is read through a separate connection, so deliveries do not wait for it.
     package func backlogs(after positions: Set<Int64>, of feeds: [FeedStanding]) async throws
         -> (positions: [Int64: Backlog], feeds: [FeedID: Backlog])
     {
@@ -27,7 +27,7 @@ extension StoreControl {
         }
     }
 
-    /// The size of the open store's history in bytes, estimated.
+    /// The estimated size of the open store's history in bytes.
     package func historySize() async throws -> Int64 {
         let positions = try await positions()
         return try await withSession(awakening: false) { session in

@@ -1,18 +1,17 @@
-/// What can be asked of an open store. Everything throws `HistoryError`, with `.storeNotOpen` where
-/// it is not.
+/// Operations on an open store. All throw `HistoryError`, with `.storeNotOpen` if it is not open.
 extension StoreControl {
-    /// Where the history begins and ends, and how far the consumers got.
+    /// Where the history begins and ends, and the positions of the consumers.
     package struct Positions: Sendable {
         let bounds: HistoryBounds
         package let cursors: [BinaryText: Checkpoint]
         package let feeds: [FeedStanding]
-        /// The consumers that have not come to the end of their work: a replica may not show all up to the cursor.
+        /// The consumers that are still working: a replica may not show everything up to the cursor.
         package let working: Set<String>
-        /// When the batch windows end of those that gather commits.
+        /// When the batch windows of gathering consumers end.
         package let windows: [String: HistoryTimestamp]
         /// How many calls were given up, by consumer.
         package let deadLetters: [String: Int]
-        /// Where consumers had been that were moved back.
+        /// Where consumers that were moved back had been.
         package let reached: [BinaryText: Int64]
 
         package var oldest: HistoryToken { bounds.oldest }
@@ -26,19 +25,19 @@ extension StoreControl {
         }
     }
 
-    /// Looks for what is new, without waiting for a sign, and has what failed tried again.
+    /// Looks for new history without waiting for a signal, and retries what failed.
     ///
     /// - Parameter limit: How long to wait for the store's thread.
-    /// - Returns: The newest token there is now: those whose cursor is there are level.
+    /// - Returns: The newest token. Consumers whose cursor is there have caught up.
     package func passNow(within limit: Duration) async throws -> HistoryToken {
-        // First, so that a consumer woken by the look finds the order.
+        // First, so that a consumer that the look wakes finds the request.
         passes.tryNow()
         return try await retryingWhileBusy { try await ask(within: limit) { try $0.lookNow() } }
     }
 
-    /// Checks that a token is of this store, and not from its future.
+    /// Checks that a token belongs to this store and is not ahead of it.
     ///
-    /// - Parameter limit: How long to wait for the store's thread.
+    /// - Parameter end: When to stop waiting for the store's thread.
     /// - Throws: `HistoryError` with `.tokenForeign` or `.tokenAhead`.
     package func check(_ token: HistoryToken, until end: ContinuousClock.Instant) async throws {
         let positions = try await retryingWhileBusy { () async throws -> Positions in
@@ -54,20 +53,20 @@ extension StoreControl {
         try await withSession { try await $0.resync(context, of: consumer) }
     }
 
-    /// A cleaning by hand: what was planned, and unless it was for show, what came of it.
+    /// A manual cleaning: its plan and, unless it was a dry run, its outcome.
     package struct Cleaning: Sendable {
         package let report: CleaningReport
         package let outcome: HistoryCleaner.Outcome?
     }
 
-    /// Deletes history by hand, or says what would go.
+    /// Deletes history manually, or reports what would be deleted.
     ///
-    /// - Parameter force: Whether to wait for no consumer.
+    /// - Parameter force: Whether to ignore all consumers.
     package func clean(dryRun: Bool, force: Bool) async throws -> Cleaning {
         try await withSession { try await $0.clean(dryRun: dryRun, force: force) }
     }
 
-    /// How many changes by unlisted authors are kept for ever; nil where they are delivered or cleaned.
+    /// How many changes by unlisted authors are kept forever; nil if they are delivered or cleaned.
     package func unlistedChanges() async throws -> Int? {
         try await withSession(awakening: false) { session in
             let (store, unlisted) = (session.store, session.opened.unlisted)
@@ -87,19 +86,20 @@ extension StoreControl {
         try await ask { try $0.state.deadLetters.all() }
     }
 
-    /// - Returns: False if there is none of that number.
+    /// - Returns: False if there is no such dead letter.
     package func dropDeadLetter(_ number: Int64) async throws -> Bool {
         try await ask { try $0.state.deadLetters.drop(number) }
     }
 
-    /// Notes that a dead letter's call failed once more.
+    /// Records another failure of a dead letter's call.
     package func noteFailure(of number: Int64, _ reason: String) async throws {
         try await ask { try $0.state.deadLetters.countFailure(of: number, reason) }
     }
 
     // MARK: Trials
 
-    /// The parameters of the call that a transaction makes to a hook; without a token, of one that is invented.
+    /// The parameters of the call that a transaction makes to a hook, or without a token, of a sample
+    /// call.
     ///
     /// - Returns: Nil if nothing of the transaction is for the hook.
     package func parameters(of trial: TrialCall, token: HistoryToken?) async throws -> [UInt8]? {
@@ -111,16 +111,18 @@ extension StoreControl {
 
     // MARK: Following
 
-    /// Hands on transactions as they are committed, in their order, until the task is cancelled. While
-    /// the store is not open it waits.
+    /// Delivers transactions in order as they are committed, until the task is cancelled. It waits while
+    /// the store is not open.
     ///
     /// - Parameters:
-    ///   - after: Where to begin; nil begins with what comes.
+    ///   - after: Where to begin; nil begins with the next commit.
     ///   - wanted: Which authors' transactions are wanted.
-    ///   - begun: Called when no commit from now on can be missed.
-    ///   - deliver: Is waited for: a slow reader is not read ahead for. A large transaction comes in parts.
-    /// - Throws: `HistoryError` if the token has expired or is none of this store, perhaps because that
-    ///   was replaced, or if it is not open to begin with; and what `begun` and `deliver` throw.
+    ///   - begun: Called when no later commit can be missed.
+    ///   - deliver: Receives the transactions, a large one in parts. It is awaited: nothing is read ahead
+    ///     for a slow reader.
+    /// - Throws: `HistoryError` if the token has expired or does not belong to this store, perhaps
+    ///   because the store was replaced, or if the store is not open at first; and what `begun` and
+    ///   `deliver` throw.
     package func follow(
         after: HistoryToken?, wanted: (String?) -> Bool, begun: () async throws -> Void,
         deliver: (FollowedHistory) async throws -> Void
@@ -167,12 +169,12 @@ extension StoreControl {
         }
     }
 
-    /// Nil while the store is not open; the signal is notified when it opens.
+    /// Nil while the store is not open. The signal is notified when it opens.
     private func next(after token: HistoryToken) async throws -> HistoryBatch? {
         do {
             return try await reading { source in
                 guard token.store == source.storeID else {
-                    // Another file: this says so.
+                    // If the file was replaced, this throws.
                     try source.check(after: token)
                     return nil
                 }
@@ -183,8 +185,8 @@ extension StoreControl {
         }
     }
 
-    /// Reads by a connection of its own, on the pool: neither the loop nor the consumers wait for it, however large a
-    /// transaction is.
+    /// Reads through a separate connection, on the pool. Neither the loop nor the consumers wait for it,
+    /// however large a transaction is.
     private func reading<T: Sendable>(_ body: @escaping @Sendable (any HistorySource) throws -> T) async throws
         -> T
     {
@@ -195,13 +197,13 @@ extension StoreControl {
     }
 }
 
-/// What somebody gets that follows a history.
+/// What a follower of a history receives.
 package enum FollowedHistory: Sendable {
     case transactions([HistoryTransaction])
     /// Some changes of a transaction that is too large to be held in memory.
     case part([HistoryChange], of: HistoryTransaction, isFirst: Bool, isLast: Bool)
 
-    /// The same without what deleted rows preserve, for who may not read the store.
+    /// The same without the preserved values of deleted rows, for a reader that may not read the store.
     package var withoutValues: FollowedHistory {
         switch self {
         case .transactions(let transactions): .transactions(transactions.map(\.withoutValues))
@@ -210,8 +212,8 @@ package enum FollowedHistory: Sendable {
         }
     }
 
-    /// As lines of JSON, one for each transaction. That of a large one begins with its first part and ends with its
-    /// last.
+    /// Writes lines of JSON, one for each transaction. The line of a large transaction begins with its
+    /// first part and ends with its last.
     package func write(to json: inout JSONBytes) {
         switch self {
         case .transactions(let transactions):

@@ -1,23 +1,23 @@
-/// A handle to control a served store: it stays valid while the store is opened,
-/// lost, replaced, or begun again with another configuration.
+/// A handle to control a served store. It stays valid while the store is opened, lost, replaced, or
+/// served again with another configuration.
 package final class StoreControl: Sendable {
     package let passes = PassControl()
     let seats = FeedSeats()
     let progress = StoreProgress()
-    /// Where everything of the store happens.
+    /// The thread for everything of the store.
     let thread = StoreThread()
-    /// Requested when the store is served no more.
+    /// Signaled when the store is no longer served.
     let over = OneShotEvent()
     private let state = Locked(State())
 
     private struct State {
         var session: StoreSession?
         var lastStoreID: StoreID?
-        /// When it could not be opened for the first time.
+        /// When opening first failed.
         var failingSince: ContinuousClock.Instant?
-        /// How many are at work with the session.
+        /// How many callers use the session.
         var users = 0
-        /// Requested when no caller is left.
+        /// Signaled when no caller is left.
         var unused: OneShotEvent?
         var nextFollower = 0
         var followers: [Int: WakeUpSignal] = [:]
@@ -29,13 +29,13 @@ package final class StoreControl: Sendable {
 
     /// A store whose connections are closed while nothing happens.
     private struct Rest {
-        /// As they were, and are until something is committed.
+        /// The positions when it was closed, which stay valid until the next commit.
         let positions: Positions
-        /// Somebody asks for the store.
+        /// Signaled when the store is needed.
         let needed = OneShotEvent()
-        /// It is open again, or cannot be opened.
+        /// Signaled when it is open again, or cannot be opened.
         let ended = OneShotEvent()
-        /// It is to be opened.
+        /// Whether it is to be opened.
         var isOver = false
     }
 
@@ -45,20 +45,22 @@ package final class StoreControl: Sendable {
         set { state.withLock { $0.stopTimeout = newValue } }
     }
 
-    /// The watchdog is not fed after the store's thread has stood still for this time.
+    /// If the store's thread stands still for this time, the watchdog is not notified.
     package static let longestStandstill: Duration = .seconds(300)
 
-    /// For how long the store's thread, or one of its contexts, has neither ended its job nor computed, as far as this was asked before; nil without a job.
-    /// What waits for a disk does not count: no restart mends that, and health names it.
+    /// How long the store's thread, or one of its contexts, has neither finished its job nor computed, as
+    /// of the previous call; nil without a job. Waiting for a disk does not count: a restart would not
+    /// help, and the health report names it.
     package func standstill() -> Duration? {
         [thread.executor.standstill(), progress.standstill()].compactMap(\.self).max()
     }
 
-    /// An attempt to open a store may take so long before that is a trouble: a log is recovered, or many stores begin at once.
+    /// An attempt to open a store that takes longer counts as trouble. It may recover a log, or many
+    /// stores may start at once.
     private static let longestOpening: Duration = .seconds(5)
 
-    /// For how long the store could not be opened: since an attempt has failed, or with one that takes too long. Nil while it
-    /// is open, or waits for its turn.
+    /// How long the store could not be opened, since an attempt failed or with one that takes too long.
+    /// Nil while it is open, or waits for its turn.
     package var openingTime: Duration? {
         let attempt = thread.executor.busyTime.flatMap { $0 < Self.longestOpening ? nil : $0 }
         return [state.withLock { $0.failingSince }.map { .now - $0 }, attempt].compactMap(\.self).max()
@@ -70,10 +72,10 @@ package final class StoreControl: Sendable {
         return session?.opened.storeID ?? rest?.positions.newest.store
     }
 
-    /// The id of the store as it was open last.
+    /// The id of the last open store.
     package var lastStoreID: StoreID? { state.withLock { $0.lastStoreID } }
 
-    /// It could not be opened.
+    /// Notes that the store could not be opened.
     func openingFailed() {
         state.withLock { state in
             state.failingSince = state.failingSince ?? .now
@@ -86,24 +88,24 @@ package final class StoreControl: Sendable {
     /// Whether its connections are closed because nothing happens.
     package var isResting: Bool { restingPositions != nil }
 
-    /// As they are while it rests; nil while it does not.
+    /// The positions while it rests; nil while it does not.
     var restingPositions: Positions? { state.withLock { $0.rest.flatMap { $0.isOver ? nil : $0.positions } } }
 
-    /// Whether the open store is neither used nor followed.
+    /// Whether no caller or follower uses the open store.
     var isUnused: Bool { state.withLock { $0.users == 0 && $0.followers.isEmpty } && seats.clients.isEmpty }
 
     func beginRest(_ positions: Positions) { state.withLock { $0.rest = Rest(positions: positions) } }
 
-    /// Signaled when somebody asks for the store that rests; nil if it does not.
+    /// Signaled when a resting store is needed; nil if it does not rest.
     var needed: OneShotEvent? { state.withLock { $0.rest?.needed } }
 
-    /// It is to be opened.
+    /// Marks a resting store to be opened.
     func endRest() { state.withLock { $0.rest?.isOver = true } }
 
-    /// How long somebody waits for a store that rests.
+    /// How long a caller waits for a resting store.
     private static let awakening: Duration = .seconds(10)
 
-    /// Has a store opened that rests.
+    /// Wakes a resting store, and waits until it is open.
     private func awaken() async {
         guard let rest = state.withLock({ $0.rest }) else { return }
         rest.needed.signal()
@@ -122,16 +124,15 @@ package final class StoreControl: Sendable {
         seats.notify()
     }
 
-    /// Ends the streams that follow the history or a feed: the store is served
-    /// no more.
+    /// Ends the streams that follow the history or a feed: the store is no longer served.
     package func end() {
         over.signal()
         for wakeUp in state.withLock({ $0.followers.values.map { $0 } }) { wakeUp.end() }
         seats.end()
     }
 
-    /// Admits no more callers to the session, and waits for those in it: they may have
-    /// connections of their own to the store, which must be closed before its probe.
+    /// Admits no more callers to the session and waits for those in it. They may have their own
+    /// connections to the store, which must be closed before its probe.
     func closed() async {
         progress.read()
         let unused = state.withLock { state -> OneShotEvent? in
@@ -144,9 +145,9 @@ package final class StoreControl: Sendable {
         await unused?.wait()
     }
 
-    /// Does something with the open store.
+    /// Runs a body with the open store.
     ///
-    /// - Parameter awakening: Whether it is opened for that where it rests.
+    /// - Parameter awakening: Whether to open the store if it rests.
     /// - Throws: `HistoryError` with `.storeNotOpen`, and what the body throws.
     func withSession<T>(awakening: Bool = true, _ body: (StoreSession) async throws -> T) async throws -> T {
         if awakening { await awaken() }
@@ -155,7 +156,7 @@ package final class StoreControl: Sendable {
         return try await body(session)
     }
 
-    /// Asks something of the open store, on its thread.
+    /// Runs a query on the open store, on its thread.
     func ask<T: Sendable>(
         within limit: Duration = StoreSession.actionTimeout, awakening: Bool = true,
         _ body: @escaping @Sendable (isolated StoreSession) throws -> T
@@ -163,7 +164,7 @@ package final class StoreControl: Sendable {
         try await withSession(awakening: awakening) { try await $0.ask(within: limit, body) }
     }
 
-    /// Whether a consumer of the open store is anything but caught up; or its thread does not answer.
+    /// Whether a consumer of the open store has not caught up, or the store's thread does not answer.
     package func isAtWork() async -> Bool {
         do {
             return try await ask(within: StoreSession.answerTimeout, awakening: false) { $0.isAtWork }
@@ -193,7 +194,8 @@ package final class StoreControl: Sendable {
         unused?.signal()
     }
 
-    /// Tries again what another process's lock prevents: for some seconds, unless fewer attempts are asked for.
+    /// Retries what another process's lock prevents: for some seconds, unless fewer attempts are
+    /// requested.
     package func retryingWhileBusy<T>(attempts: Int = 9, _ body: () async throws -> T) async throws -> T {
         var failures = 0
         while true {
@@ -230,7 +232,7 @@ package final class StoreControl: Sendable {
 }
 
 extension HistoryError {
-    /// For how long a store had not answered that was asked something; nil if this is about something else.
+    /// How long a store had not answered a query; nil for other errors.
     package var unresponsiveTime: Duration? { (cause as? StoreSession.Unresponsive)?.time }
 
     static var storeNotOpen: HistoryError {

@@ -1,4 +1,5 @@
-/// Whether a store gets on: asked from any thread, also while the store's own waits for a lock or a disk.
+/// Whether a store makes progress. Any thread may query it, even while the store's thread waits for a
+/// lock or a disk.
 final class StoreProgress: Sendable {
     private struct State {
         var unreadSince: SuspendingClock.Instant?
@@ -8,17 +9,17 @@ final class StoreProgress: Sendable {
 
     private let state = Locked(State())
 
-    /// There may be something new to read.
+    /// Notes that there may be something new to read.
     func signalled() { state.withLock { $0.unreadSince = $0.unreadSince ?? .now } }
 
-    /// The store was read since.
+    /// Notes that the store was read.
     func read() { state.withLock { $0.unreadSince = nil } }
 
     func opened(_ connection: StateConnection) { state.withLock { $0 = State(connection: connection) } }
     func began(_ keepers: [ContextKeeper]) { state.withLock { $0.keepers = keepers } }
     func closed() { state.withLock { $0 = State() } }
 
-    /// What stands still now.
+    /// What is waiting now.
     var standing: StoreControl.Standing {
         let (since, connection, keepers) = state.withLock { ($0.unreadSince, $0.connection, $0.keepers) }
         return StoreControl.Standing(
@@ -31,7 +32,7 @@ final class StoreProgress: Sendable {
 }
 
 extension StoreControl {
-    /// What of an open store waits, and for how long.
+    /// What an open store waits for, and for how long.
     package struct Standing: Sendable {
         /// A context that waits for its disk or a lock.
         package struct Context: Sendable {
@@ -44,9 +45,9 @@ extension StoreControl {
             }
         }
 
-        /// The store has changed, and was not read since; nil if it was.
+        /// How long the store has had changes that were not read; nil if there are none.
         package var unreadTime: Duration?
-        /// The state could not be written, or does not answer; nil if neither.
+        /// How long the state could not be written, or has not answered; nil if neither.
         package var stateTime: Duration?
         package var contexts: [Context] = []
 

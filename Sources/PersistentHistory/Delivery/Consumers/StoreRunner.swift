@@ -1,5 +1,5 @@
-/// Serves one store: waits until it exists, detects its commits, and lets each consumer work
-/// off what is new. When the store is replaced or lost, everything is closed and started again.
+/// Serves one store: waits until it exists, detects its commits, and lets each consumer process what is
+/// new. When the store is replaced or lost, everything is closed and started again.
 package struct StoreRunner: Sendable {
     let store: ServedStore
     private let hooks: HookRegistry
@@ -22,13 +22,13 @@ package struct StoreRunner: Sendable {
 
     /// Serves the store until a stop is requested.
     ///
-    /// - Parameter isUp: Called when the store is open and its consumers wait for commits, or when
-    ///   it is certain that there is no store to open yet.
+    /// - Parameter isUp: Called when the store is open and its consumers wait for commits, or when it is
+    ///   certain that there is no store to open yet.
     /// - Throws: `ObserverError` if the store cannot be watched, `HistoryError`.
     package func run(watching signals: StoreSignals, isUp: @escaping @Sendable () -> Void = {}) async throws {
-        // Signals and timers come from the loop: here it is found out that there is none.
+        // Signals and timers come from the loop, so this fails early if there is none.
         _ = try HistoryLoop.shared()
-        // Without signals there is nothing to wait for; the owner may watch again.
+        // Without signals there is nothing to wait for. The owner may watch again.
         var runner = self
         runner.stop = signals.ended
         try await withThrowingTaskGroup(of: Void.self) { [runner] group in
@@ -43,8 +43,9 @@ package struct StoreRunner: Sendable {
         if let failure = signals.failure { throw failure }
     }
 
-    /// All of this is isolated to the store's thread by a parameter. A function that only inherits its caller's isolation
-    /// would lose it in a closure for the standard library, which takes closures of no isolation: these run on the loop.
+    /// All of this is isolated to the store's thread by a parameter. A function that only inherits its
+    /// caller's isolation would lose it in closures for the standard library, which have no isolation and
+    /// would run on the loop.
     private func serve(
         _ signals: StoreSignals, _ isUp: @escaping @Sendable () -> Void, on thread: isolated StoreThread
     ) async throws {
@@ -73,9 +74,9 @@ package struct StoreRunner: Sendable {
                 }
                 try await rest(signals, on: thread)
             } catch let error as HistoryError where error.isOfAnotherServer && store.isUsedInProcess {
-                // A program that is started twice, or beside a daemon with another state, fails at once; a daemon waits
-                // until the tracker has ended. It is reported as well: the task that the program runs it in may swallow its
-                // error.
+                // A program that is started twice, or beside a daemon with another state, fails at once;
+                // a daemon waits until the tracker has ended. The error is also reported, because the
+                // program's task may ignore it.
                 reporter.report(.storeLost(error))
                 throw error
             } catch let error as HistoryError {
@@ -90,29 +91,29 @@ package struct StoreRunner: Sendable {
                 } else {
                     await stop.sleep(for: delay)
                 }
-                // What failed while it was open may have passed by now, also damage: if a new connection finds it again, it is
-                // one. An older SQLite than the writer's does not.
+                // What failed while the store was open may be over, even damage. If a new connection
+                // finds damage again, it is real. An older SQLite than the writer's does not find it.
                 if trouble.isLastingDamage {
                     await waitForChange(of: files, signals)
                 } else if error.waitsForChange, !wasOpen || error.code == .storeTooNew {
-                    // Stopped, where it throws.
+                    // It throws only when it is asked to stop.
                     _ = try? await stop.cancelling { try await signals.next() }
                 }
             }
         }
     }
 
-    /// Waits until the store's files are not what they were. To open and close a store signals as well, and a damaged one
-    /// that opens would be opened, and lost, for ever.
+    /// Waits until the store's files have changed. Opening and closing a store also makes signals, so a
+    /// damaged store that opens would be opened and lost forever.
     private func waitForChange(of files: RestingFiles?, _ signals: StoreSignals) async {
         while let files, files == RestingFiles(of: store.path), !stop.isSignaled, !signals.ended.isSignaled {
             _ = try? await stop.cancelling { try await signals.next() }
         }
     }
 
-    /// A state that is damaged is moved aside and made again, once nothing uses it any more.
+    /// Moves a damaged state aside and creates it again, once it is unused.
     ///
-    /// - Returns: What is wrong then; nil where that was all.
+    /// - Returns: The error that remains; nil if there is none.
     private func movingAsideDamage(_ error: HistoryError) -> HistoryError? {
         guard error.code == .stateDamaged, let damaged = error.cause as? DamagedFile else { return error }
         do throws(HistoryError) {
@@ -154,7 +155,7 @@ package struct StoreRunner: Sendable {
             on: store.path, stateFolder: stateFolder, isUsedInProcess: store.isUsedInProcess, body)
     }
 
-    /// Works off everything there is, once.
+    /// Processes everything there is, once.
     ///
     /// - Throws: `HistoryError` if the store cannot be opened or read.
     package func runOnce() async throws {
@@ -192,23 +193,23 @@ private struct Trouble {
     /// How many times in a row the store was found to be damaged.
     private var damages = 0
 
-    /// Whether a connection that was opened since has found damage as well.
+    /// Whether a new connection has found damage as well.
     var isLastingDamage: Bool { damages > 1 }
 
-    /// Whether to report an error: the same one is reported once, unless it was said in between that the store is open. A
-    /// lock, which is held now and then, is reported when it lasts.
+    /// Whether to report an error. The same error is reported once, unless the store was reported as open
+    /// in between. A lock is reported only if it lasts.
     mutating func isNews(_ error: HistoryError, wasOpen: Bool) -> Bool {
         if error.code == .storeBusy, failures < 5 { return false }
         defer { said = error.message }
         return wasOpen || said != error.message
     }
 
-    /// How long to wait at least: opening and closing a store makes an event as well.
+    /// How long to wait at least: opening and closing a store also makes events.
     mutating func delay(_ error: HistoryError, wasOpen: Bool) -> Duration {
         failures += 1
         damages = error.code == .storeCorrupt ? damages + 1 : 0
         let passesSoon = error.code == .storeBusy || error.waitsForChange && !wasOpen
-        // Room on a disk comes without a sign.
+        // Free disk space comes without a sign.
         let longest: Duration = passesSoon ? .seconds(1) : error.isOfState ? .seconds(5) : Self.longestDelay
         return Backoff.delay(afterFailures: failures, longest: longest)
     }
@@ -218,7 +219,7 @@ extension HistoryError {
     /// Whether another process, or another tracker of this one, serves the store.
     fileprivate var isOfAnotherServer: Bool { code == .consumerInUse || code == .storeServedElsewhere }
 
-    /// Whether it can pass only when the store's files change; all else, such as a lock or a
+    /// Whether only a change of the store's files can fix it. Anything else, such as a lock or a
     /// permission, may pass without a sign.
     var waitsForChange: Bool {
         switch code {
@@ -227,24 +228,24 @@ extension HistoryError {
         }
     }
 
-    /// Whether a consumer may try again what failed, on the same connections.
+    /// Whether a consumer may retry on the same connections.
     var heals: Bool { !waitsForChange && code != .storeInterrupted && code != .stateDamaged }
 }
 
-/// Runs what serves a store in order, on a thread that may wait: no other store waits with it.
+/// Runs the work of one store in order, on a thread that may wait: no other store waits with it.
 actor StoreThread {
     nonisolated let executor = SerialThreadExecutor()
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 }
 
-/// Lets a few stores be opened at the same time, because that takes memory and processor time: a daemon may have
-/// thousands.
+/// Limits how many stores are opened at the same time, because opening takes memory and processor time
+/// and a daemon may have thousands.
 ///
-/// An opening that takes long waits for something, and no longer counts.
+/// An opening that takes long is waiting for something, and no longer counts.
 final class OpeningTurns: Sendable {
     static let shared = OpeningTurns()
 
-    /// What counts of an opening.
+    /// How long an opening counts.
     private static let share: Duration = .milliseconds(200)
 
     private let turns = AsyncLock(free: 4)

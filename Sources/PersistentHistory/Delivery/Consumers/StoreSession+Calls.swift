@@ -1,16 +1,16 @@
-/// How the loop, timers, tasks and those who ask something get to the store's thread.
+/// How the loop, timers, tasks and callers get to the store's thread.
 extension StoreSession {
-    /// Calls a body on the store's thread, after what it does now.
+    /// Calls a body on the store's thread, after its present work.
     nonisolated func perform(_ body: @escaping @Sendable (isolated StoreSession) -> Void) {
         executor.perform { self.assumeIsolated { body($0) } }
     }
 
-    /// The same with one of its consumers.
+    /// The same for one of its consumers.
     nonisolated func perform(for author: String, _ body: @escaping @Sendable (ConsumerRunner) -> Void) {
         perform { session in if let runner = session.runners[author] { body(runner) } }
     }
 
-    /// Calls a body on the store's thread when some time is over.
+    /// Calls a body on the store's thread after some time.
     nonisolated func schedule(
         after duration: Duration, file: StaticString = #fileID, line: UInt = #line,
         _ body: @escaping @Sendable (isolated StoreSession) -> Void
@@ -28,14 +28,14 @@ extension StoreSession {
         return timer
     }
 
-    /// The same with one of its consumers.
+    /// The same for one of its consumers.
     nonisolated func schedule(
         after duration: Duration, for author: String, _ body: @escaping @Sendable (ConsumerRunner) -> Void
     ) -> StoreTimer {
         schedule(after: duration) { session in if let runner = session.runners[author] { body(runner) } }
     }
 
-    /// Begins something that waits, and calls a body on the store's thread with what comes of it.
+    /// Starts asynchronous work, and calls a body with its result on the store's thread.
     ///
     /// - Returns: False if nothing more may be started.
     nonisolated func errand<T: Sendable>(
@@ -57,15 +57,16 @@ extension StoreSession {
         then(self, result)
     }
 
-    /// How long those who ask wait for an answer of the store's thread: the control socket answers within a second.
+    /// How long callers wait for an answer of the store's thread: the control socket answers within a
+    /// second.
     nonisolated static let answerTimeout: Duration = .milliseconds(300)
-    /// The same for what concerns one store alone, and changes something in it.
+    /// The same for a call that concerns only one store and changes something in it.
     nonisolated static let actionTimeout: Duration = .milliseconds(900)
 
-    /// Asks something of the session. It does not wait for a thread that waits for a lock or a disk.
+    /// Runs a query on the session. It does not wait for a thread that waits for a lock or a disk.
     ///
-    /// - Throws: `HistoryError` with `.storeBusy`, caused by an `Unresponsive`, if there is no answer in time, and with
-    ///   `.storeNotOpen` if the session has ended; what the body throws.
+    /// - Throws: `HistoryError` with `.storeBusy`, caused by an `Unresponsive`, if there is no answer in
+    ///   time, and with `.storeNotOpen` if the session has ended; what the body throws.
     nonisolated func ask<T: Sendable>(
         within limit: Duration = answerTimeout,
         _ body: @escaping @Sendable (isolated StoreSession) throws -> T
@@ -84,7 +85,7 @@ extension StoreSession {
         return answer
     }
 
-    /// The store's thread has been at work with one thing for some time.
+    /// The store's thread has been busy with one thing for some time.
     struct Unresponsive: Error {
         let time: Duration
     }
@@ -97,12 +98,12 @@ extension StoreSession {
     }
 }
 
-/// A handler of a store's session that is called when its time is up, unless it is cancelled before.
+/// Calls a handler of a store's session after some time, unless it is cancelled first.
 final class StoreTimer: Sendable {
     /// Nil once it is cancelled.
     private let state = Locked<(timer: LoopTimer?, isCancelled: Bool)>((nil, false))
 
-    /// The loop's timer may be due already: the store's thread then finds that it was cancelled.
+    /// The loop's timer may have fired already. The store's thread then finds that it was cancelled.
     var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
     func begin(_ timer: LoopTimer) { state.withLock { $0.timer = timer } }
@@ -117,13 +118,13 @@ final class StoreTimer: Sendable {
 
 /// Work of a store's session that waits, and so runs in tasks: replicas, hooks that are not on the loop.
 ///
-/// The session begins it synchronously, and is called when it is done.
+/// The session starts it synchronously, and is called when it is done.
 final class Errands: Sendable {
     typealias Errand = @Sendable () async -> Void
 
     private let stream: AsyncStream<Errand>
     private let beginning: AsyncStream<Errand>.Continuation
-    /// Of what may be broken off.
+    /// Cancels breakable work.
     private let cancellation = OneShotEvent()
 
     init() { (stream, beginning) = AsyncStream.makeStream() }
@@ -134,22 +135,22 @@ final class Errands: Sendable {
         return true
     }
 
-    /// Does something that `cancel` breaks off.
+    /// Does work that `cancel` interrupts.
     func breakable<T: Sendable>(_ body: @escaping @Sendable () async throws -> T) async throws -> T {
         try await cancellation.cancelling(body)
     }
 
     func cancel() { cancellation.signal() }
 
-    /// Nothing more is started.
+    /// Starts nothing more.
     func end() { beginning.finish() }
 
-    /// Runs everything until the end, or until the task is cancelled.
+    /// Runs all work until the end, or until the task is cancelled.
     func run() async {
         await withDiscardingTaskGroup { group in
             for await errand in stream { group.addTask { await errand() } }
         }
-        // A cancelled task leaves the stream as it is.
+        // A cancelled task does not finish the stream.
         beginning.finish()
     }
 }

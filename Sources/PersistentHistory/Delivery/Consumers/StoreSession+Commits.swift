@@ -1,6 +1,6 @@
-/// From a signal to the consumers that it wakes, and the tracking that follows the schema.
+/// From a signal to the consumers that it wakes, and the tracking after schema changes.
 extension StoreSession {
-    /// There may be a signal, which is taken unless what an earlier one spoke of is still looked for.
+    /// There may be a signal. It is taken unless an earlier one is still being processed.
     func receive() {
         guard !isEnding, let (rule, step) = begin(), let signal = signals?.take(), !signal.isEmpty else {
             return
@@ -12,7 +12,7 @@ extension StoreSession {
         advance(rule, step)
     }
 
-    /// What to do about a signal now; nil where it has to wait.
+    /// What to do about a signal now; nil if it has to wait.
     private func begin() -> (VisibilityRule, VisibilityRule.Step)? {
         switch phase {
         case .settled:
@@ -24,10 +24,10 @@ extension StoreSession {
         }
     }
 
-    /// Looks until everything that a signal spoke of has been seen.
+    /// Looks until everything that a signal announced has been seen.
     func advance(_ rule: VisibilityRule, _ step: VisibilityRule.Step) {
         guard !isEnding else { return }
-        // Where a signal interrupts the delay.
+        // A signal may interrupt the delay.
         lookTimer?.cancel()
         var (rule, step) = (rule, step)
         do {
@@ -42,7 +42,7 @@ extension StoreSession {
                 }
             }
         } catch let error as HistoryError where error.code == .tokenAhead {
-            // The same file, with the pages of an older one: every position is checked again.
+            // The same file with older content: every position is checked again.
             opened.reporter.report(.storeReplaced)
             end()
         } catch {
@@ -59,7 +59,8 @@ extension StoreSession {
         }
     }
 
-    /// Everything has been seen. Where the tracking is for another schema, it follows before the next signal.
+    /// Everything has been seen. If the schema has changed, the tracking is updated before the next
+    /// signal.
     func hasSeenEverything() {
         if isMoved() { return end() }
         if opened.fetcher.schemaVersion != schemaVersion {
@@ -76,23 +77,23 @@ extension StoreSession {
         return isMoved()
     }
 
-    /// The same without a signal: asked with each look, so that a file that was deleted is not served because the signal
-    /// was taken for another one.
+    /// The same without a signal. It is checked with each look, so that a deleted file is not served
+    /// after its signal was mistaken for another one.
     func isMoved() -> Bool {
         guard FileID(of: opened.store.path) != opened.file else { return false }
         opened.reporter.report(.storeReplaced)
         return true
     }
 
-    /// Whether the connections use side files that others do not find any more.
+    /// Whether the connections use side files that other processes no longer find.
     private func hasLostSideFiles(_ signal: StoreSignal) -> Bool {
-        // A poll says it each time.
+        // A poll signals this each time.
         let isDoubted = signal.contains(.sideFilesInDoubt)
         guard isDoubted || signal.contains(.overflowed) else { return false }
         return opened.sideFiles.areLost(isEvident: isDoubted && !(signals?.arePolled ?? false))
     }
 
-    /// - Returns: Whether there was something new; nil if a lock stood in the way.
+    /// - Returns: Whether there was something new; nil if a lock was in the way.
     func look() throws -> Bool? {
         do {
             let look = try opened.fetcher.look(values: wantedValues)
@@ -106,7 +107,7 @@ extension StoreSession {
         }
     }
 
-    /// Wakes the consumers that it may concern, and moves the others past it.
+    /// Wakes the consumers that the look may concern, and moves the others past it.
     func wakeConsumers(for look: HistoryLook) throws {
         let (state, store) = (opened.state, opened.store)
         lastCommit = .now
@@ -130,10 +131,11 @@ extension StoreSession {
                 to: HistoryToken(store: opened.storeID, number: look.end)))
     }
 
-    /// How often to look whether a migration has ended, where no change of the file shows it.
+    /// How often to check whether a migration has ended, because the file may not show it.
     private static let migrationInterval: Duration = .milliseconds(500)
 
-    /// A migration has the triggers taken out, and puts them back. Where it was killed, that is done here.
+    /// A migration removes the triggers and puts them back. If it was killed, the triggers are restored
+    /// here.
     func awaitMigration() {
         if !isMigrating { opened.reporter.report(.migrationUnderWay) }
         isMigrating = true
@@ -144,11 +146,11 @@ extension StoreSession {
         }
     }
 
-    /// How long the triggers, and then the reader, wait for their turn. A writer that is never still leaves the lock for
-    /// some microseconds at a time.
+    /// How long the triggers, and then the reader, wait for the lock. A writer that never pauses releases
+    /// it for some microseconds at a time.
     private nonisolated static let turnTimeout: Duration = .seconds(2)
 
-    /// Has the cleaning check once more which consumers hold it back, after those at work have had their time.
+    /// Lets cleaning check again which consumers hold it back, after those at work have had time.
     func watchCleaning() {
         guard cleaningTimer == nil else { return }
         cleaningTimer = schedule(after: StalledConsumers.reportedAfter + .seconds(1)) { session in
@@ -158,8 +160,9 @@ extension StoreSession {
         }
     }
 
-    /// Brings the tracking up to date where the schema has changed, unless a migration does that, and has the reader's
-    /// connection read the schema. A writer that holds the lock is waited for: no other process can commit meanwhile.
+    /// Updates the tracking after a schema change, unless a migration does that, and lets the reader's
+    /// connection read the schema. It waits for a writer that holds the lock: no other process can commit
+    /// meanwhile.
     func followSchema(failures: Int = 0) {
         phase = .tracking
         let opened = opened
@@ -185,7 +188,7 @@ extension StoreSession {
         if !isBegun { end() }
     }
 
-    /// - Returns: The version of the schema that the tracking is for; nil where it cannot be brought up to date.
+    /// - Returns: The schema version that the tracking is for; nil if it cannot be updated.
     private nonisolated static func followedSchema(_ opened: OpenStore) throws -> Int64? {
         let (problem, version) = try OpenStore.bringTrackingUpToDate(
             opened.store, opened.reporter, timeout: turnTimeout, expectsChange: true)
@@ -193,7 +196,7 @@ extension StoreSession {
         return version
     }
 
-    /// - Parameter followed: The version of the schema that the tracking is for; nil while a migration runs.
+    /// - Parameter followed: The schema version that the tracking is for; nil while a migration runs.
     func take(_ followed: Result<Int64?, any Error>, failures: Int) {
         guard !isEnding else { return }
         switch followed {
@@ -217,8 +220,7 @@ extension StoreSession {
 
     // MARK: Values
 
-    /// Of which objects hooks and the feeds to which a program is connected want the rows: these are read with the
-    /// changes, once for all.
+    /// The objects whose rows hooks and connected feeds want. These rows are read once, with the changes.
     var wantedValues: WantedValues? {
         let version = hooks.version
         if wantedByHooks?.version != version {

@@ -1,4 +1,4 @@
-/// What the session notes of its consumers, and saves for them.
+/// What the session keeps and saves for its consumers.
 extension StoreSession {
     func consumerPrepared() {
         unprepared -= 1
@@ -13,7 +13,7 @@ extension StoreSession {
         if running == 0 { resumeWaiter() }
     }
 
-    /// Whether a consumer is anything but caught up.
+    /// Whether a consumer has not caught up.
     var isAtWork: Bool {
         runners.values.contains { !$0.isIdle }
     }
@@ -22,7 +22,7 @@ extension StoreSession {
         guard let runner = runners[author] else { return }
         if brought {
             lastCommit = .now
-            // What came while the consumer did not look counts as one, too.
+            // History that came while the consumer was idle counts as one notification, too.
             do { try opened.cleaning.countNotification(through: runner.cursor) } catch { end(error) }
         }
         stoppedWorking(author)
@@ -42,8 +42,8 @@ extension StoreSession {
 
     func noteAtWork(_ author: String) { noteAtWork(runners[author].map { [$0] } ?? []) }
 
-    /// A cleaning turn that comes before the slowest of those at work would only take a part. One that has failed may
-    /// hold history back for long, and is not waited for.
+    /// Wakes cleaning when no consumer is at work: a turn before the slowest has finished would delete
+    /// only a part. A consumer that has failed may hold history back for long, and is not waited for.
     func stoppedWorking(_ author: String) {
         if let runner = runners[author], runner.isUnfinished {
             runner.isUnfinished = false
@@ -52,7 +52,7 @@ extension StoreSession {
         if unfinished == 0 { opened.cleaning.mayDeleteMore() }
     }
 
-    /// Cursors that moved past what is of no concern are saved together, a second after the first of them.
+    /// Cursors that moved past unrelated history are saved together, a second after the first of them.
     func saveCursors() async {
         for await _ in opened.state.cursors.hasUnsaved {
             await opened.ending.sleep(for: .seconds(1))
@@ -60,13 +60,13 @@ extension StoreSession {
         }
     }
 
-    /// A damaged state is created again, no matter which part has found the damage.
+    /// A damaged state is created again, whichever part has found the damage.
     func endWhenDamaged() async {
         let connection = opened.state.connection
         for await _ in connection.damaged { end(connection.damage) }
     }
 
-    /// A full disk delays no consumer here: what is not saved is only fetched again after a crash.
+    /// A full disk delays no consumer here: unsaved cursors only cause another fetch after a crash.
     func saveAllUntilItWorks() async throws {
         var failures = 0
         while true {

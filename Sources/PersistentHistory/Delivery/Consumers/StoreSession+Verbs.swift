@@ -1,4 +1,4 @@
-/// What an operator may ask of an open store.
+/// What an operator may request of an open store.
 extension StoreSession {
     nonisolated var source: any HistorySource { opened.source }
     nonisolated var feeds: FeedKeeper { opened.feeds }
@@ -15,10 +15,10 @@ extension StoreSession {
             reached: try state.replays.reached())
     }
 
-    /// Looks as after a signal, and wakes the consumers whatever was found.
+    /// Looks as after a signal, and wakes the consumers whatever it finds.
     func lookNow() throws -> HistoryToken {
         _ = try look()
-        // There need not be a signal of a schema that has changed, where the store is polled.
+        // With polling, there need not be a signal for a changed schema.
         if case .settled = phase { hasSeenEverything() }
         wakeAll(atOnce: true)
         return try source.newestToken()
@@ -41,7 +41,7 @@ extension StoreSession {
     private nonisolated func cleanNow(dryRun: Bool, force: Bool) async throws -> StoreControl.Cleaning {
         guard source.recorder != nil else { throw HistoryError.onlyRead(store.path) }
         let plan = try CleaningPlan(store, source: source, state: state, force: force)
-        // It reads the whole history: by its own connection, so that the session does not wait for it.
+        // This reads the whole history: through a separate connection, so that the session does not wait.
         let report = try HistoryReader.reading(store.path) { db in
             try CleaningReport(plan, rule: store.rule, db)
         }
@@ -49,7 +49,7 @@ extension StoreSession {
         let outcome = try await plan.carryOut(
             on: store, reporter: opened.reporter, timeout: HistoryCleaner.timeout
         ) { [opened] in opened.ending.isSignaled }
-        // Those that were passed by find out, and start over.
+        // Consumers that were passed by find out, and start over.
         if !plan.passedBy.isEmpty { await wakeAll() }
         return StoreControl.Cleaning(report: report, outcome: outcome)
     }

@@ -1,8 +1,9 @@
-/// Owns a store from its opening until it is replaced, lost, or a stop is requested: its wake-ups and its consumers.
+/// Owns a store, its wake-ups and its consumers, from its opening until it is replaced or lost, or a stop
+/// is requested.
 ///
-/// It has the thread of its store, which may wait: for the store's locks, for the disks of store and state. Everything
-/// of one store happens there in order, and nothing of another. The loop hands over signals, timers and answers, and
-/// never waits for it.
+/// It runs on its store's thread, which may wait for the store's locks and for the disks of the store and
+/// the state. The work of one store runs there in order, and that of no other. The loop hands over
+/// signals, timers and answers, and never waits for it.
 actor StoreSession {
     nonisolated let executor: SerialThreadExecutor
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
@@ -16,45 +17,46 @@ actor StoreSession {
     var running = 0
     /// Consumers that have not started yet.
     var unprepared = 0
-    /// How many consumers were woken, and have neither come to the end of the history since nor failed.
+    /// How many consumers were woken and have neither caught up nor failed since.
     var unfinished = 0
-    /// Until all have everything for the first time: most stores of many then wait for long.
+    /// True until all consumers have caught up for the first time: most of many stores then wait for
+    /// long.
     var mayForgetPages = true
 
-    /// What is done about the last signal that was taken.
+    /// The processing of the last signal that was taken.
     enum Phase {
-        /// Everything that it spoke of has been seen.
+        /// Everything that it announced has been seen.
         case settled
-        /// It is looked for again when the timer fires, or when the rule lets another signal interrupt.
+        /// The next look comes when the timer fires, or when the rule lets another signal interrupt.
         case waiting(VisibilityRule)
-        /// The schema has changed: the tracking follows it.
+        /// The schema has changed, and the tracking is being updated.
         case tracking
     }
 
     var phase = Phase.settled
     var lookTimer: StoreTimer?
     var restTimer: StoreTimer?
-    /// When something was seen last.
+    /// When something new was last seen.
     var lastCommit = ContinuousClock.now
     var signals: StoreSignals?
-    /// Runs while a migration has the triggers of the store taken out.
+    /// Runs while a migration has removed the store's triggers.
     var migrationTimer: StoreTimer?
     var isMigrating = false
     var schemaVersion: Int64
-    /// Whether there are feeds of which a program may want values.
+    /// Whether there are feeds whose programs may want values.
     let hasFeedsWithValues: Bool
-    /// As of a version of the hooks.
+    /// For a version of the hooks.
     var wantedByHooks: (version: Int, wanted: WantedValues?)?
 
     var failure: (any Error)?
     var isEnding = false
-    /// The connections have ended.
+    /// Whether the connections are closed.
     var isClosed = false
     var graceTimer: StoreTimer?
     var cleaningTimer: StoreTimer?
     /// Waits for the end of the last consumer; of a store without consumers, for the session's.
     var waiter: CheckedContinuation<Void, Never>?
-    /// Called when a consumer has everything: in a single run.
+    /// Whether a consumer ends once it has caught up.
     var isSingleRun = false
 
     init(
@@ -73,10 +75,11 @@ actor StoreSession {
         isMigrating = schemaVersion < 0
     }
 
-    /// Ends the connections.
+    /// Closes the connections.
     func close() async throws {
         for contexts in runners.values.map(\.contexts) { await contexts.close() }
-        // A report that took too long for those who asked still has its connection: the probe is closed after that.
+        // A report that took too long for its caller still has a connection. The probe is closed after
+        // that.
         await opened.reports.turn()
         isClosed = true
         control.progress.closed()
@@ -85,8 +88,8 @@ actor StoreSession {
 
     // MARK: Running
 
-    /// How long the calls in flight may take when the session ends. One that takes longer is cancelled, and
-    /// made again with the same delivery id.
+    /// How long the calls in flight may take when the session ends. A call that takes longer is
+    /// cancelled, and repeated with the same delivery id.
     var grace: Duration { stop.isSignaled ? control.stopTimeout : .seconds(1) }
 
     /// - Throws: `HistoryError` if the store is lost.
@@ -100,7 +103,7 @@ actor StoreSession {
             }
         }
         await whileServing {
-            // Renamed over while it was opened.
+            // The file may have been replaced by a rename while it was opened.
             if isMoved() { end() }
             wakeAll()
             receive()
@@ -134,7 +137,7 @@ actor StoreSession {
             group.addTask { [errands] in await errands.run() }
             group.addTask {
                 await self.stop.wait()
-                // A cancelled task does not wait for anything.
+                // A cancelled task waits for nothing.
                 await self.stopped()
             }
             if !isSingleRun { group.addTask { await onPool { await opened.cleaning.run() } } }
@@ -165,14 +168,15 @@ actor StoreSession {
         control.passes.setOwner(nil)
     }
 
-    /// Works off everything there is, once: for cron, and for tests.
+    /// Processes everything there is, once: for cron and for tests.
     func runOnce() async throws {
         isSingleRun = true
         await whileServing { wakeAll() }
         if let failure { throw failure }
     }
 
-    /// In a single run, a consumer that has everything is done, unless one of its contexts has to be tried again.
+    /// In a single run, a consumer that has caught up is done, unless one of its contexts has to be
+    /// retried.
     func finish(_ runner: ConsumerRunner) {
         let isBegun = errand { [contexts = runner.contexts] in
             (await contexts.retryDelay, await contexts.lasting)
@@ -188,7 +192,7 @@ actor StoreSession {
 
     /// Asks all parts to end.
     func end(_ error: (any Error)? = nil, atOnce: Bool = false) {
-        // What fails because the path leads to another file by now is no failure.
+        // A failure that comes from the path leading to another file is not reported as one.
         if failure == nil, let error, isEnding || !isMoved() { failure = error }
         if isEnding, !atOnce { return }
         let isFirst = !isEnding

@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// A call that tries a hook: of a past transaction, or of an invented one. It says that it is a sample, and its delivery
-/// id begins with `test-`.
+/// A call that tries a hook, with a past transaction or an invented one. It is marked as a sample, and
+/// its delivery id begins with `test-`.
 package struct TrialCall: Sendable {
     package let header: HookCallHeader
     private let hook: Hook
@@ -17,12 +17,12 @@ package struct TrialCall: Sendable {
             largeIntegers: hook.endpoint.largeIntegers)
     }
 
-    // MARK: Of a past transaction
+    // MARK: With a past transaction
 
     /// The first call that a transaction makes to the hook.
     ///
     /// - Returns: The parameters; nil if nothing of the transaction is for the hook.
-    /// - Throws: `HistoryError` if the token has expired or is none of the store.
+    /// - Throws: `HistoryError` if the token has expired or does not belong to the store.
     func parameters(of token: HistoryToken, in source: any HistorySource) throws -> [UInt8]? {
         try source.check(after: token)
         let start = try source.recorder?.start(of: token) ?? token.number
@@ -70,11 +70,12 @@ package struct TrialCall: Sendable {
         return Array(#"{"sample":true,"#.utf8) + call.parameters.dropFirst()
     }
 
-    // MARK: Of an invented one
+    // MARK: With an invented transaction
 
-    /// Whatever the plugin does with a change, it does with this one: so its object is one that a store hardly has.
+    /// An invented call. The plugin treats this change like any other, so its object is one that hardly
+    /// exists in a store.
     ///
-    /// - Parameter entities: Those of the store. One is taken that the hook is called for.
+    /// - Parameter entities: The entities of the store. One for which the hook is called is chosen.
     package func invented(_ entities: [Entity] = []) -> [UInt8] {
         let known = entities.filter { hook.entity?.hasSameBytes(as: $0.name) ?? true }
         let entity =
@@ -120,7 +121,7 @@ extension Entity {
         return RowValues.Rows(integers: [integer: row])
     }
 
-    /// - Returns: Nil for what is no column.
+    /// - Returns: Nil if it is not a column.
     private func inventedValue(of name: String) -> HistoryValue? {
         guard let column = columns.first(where: { $0.name.hasSameBytes(as: name) }) else { return nil }
         return switch ColumnAffinity(declaredType: column.declaredType, isStrict: false) {

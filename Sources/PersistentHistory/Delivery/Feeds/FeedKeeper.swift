@@ -1,17 +1,17 @@
 /// Keeps the checkpoints of a store's feeds.
 ///
-/// A feed is never ahead of its consumer: what it is given has been through the merge hooks, and a store
-/// that is the one in which the consumer has its place is the one in which the feed has it.
+/// A feed is never ahead of its consumer: what it receives has been through the merge hooks. So the
+/// consumer's checkpoint also proves that the store is the feed's.
 struct FeedKeeper: Sendable {
     let store: ServedStore
     var source: any HistorySource
     let state: StateDatabase
     let reporter: any PipelineReporter
 
-    /// Gives those that are new a checkpoint, and forgets those that are gone.
+    /// Creates checkpoints for new feeds, and removes those of feeds that are gone.
     ///
-    /// A new feed begins where the history begins, and is notified if that is not the start of the history. One of a
-    /// consumer that begins with what comes begins where its consumer is.
+    /// A new feed begins where the history begins, and is notified if older history was deleted. A new
+    /// feed of a consumer that is configured to begin at the end begins where its consumer is.
     func begin() throws {
         for consumer in store.consumers {
             for context in try state.feeds.keepOnly(consumer.feeds.map(\.name), of: consumer.author) {
@@ -34,8 +34,8 @@ struct FeedKeeper: Sendable {
         }
     }
 
-    /// Where a consumer, its hooks and its merge are done: nothing after it is for its feeds yet. A consumer that was
-    /// moved back has been done with more.
+    /// The position up to which the consumer, its hooks and its merge are done: feeds get nothing after
+    /// it. A consumer that was moved back counts with the furthest position it has reached.
     func cursor(of consumer: String) throws -> Int64 { try state.reached(consumer) }
 
     /// After a loss of history, the program reads the store and continues here.
@@ -60,7 +60,7 @@ struct FeedKeeper: Sendable {
         return current
     }
 
-    /// Whether history was deleted that a feed has not had.
+    /// Whether history was deleted that a feed has not received.
     func hasExpired(_ current: FeedState) throws -> Bool {
         current.position < (try source.oldestToken().number)
     }
@@ -75,7 +75,7 @@ struct FeedKeeper: Sendable {
         return current
     }
 
-    /// Checks that a program acknowledges nothing that it was not sent.
+    /// Checks that a program acknowledges only what it was sent.
     ///
     /// - Parameter sent: The last token that was sent; nil if there was none.
     /// - Throws: `HistoryError` with `.tokenNotSent`.
@@ -92,15 +92,15 @@ struct FeedKeeper: Sendable {
         )
     }
 
-    /// Notes what a feed's program is done with.
+    /// Records what a feed's program has processed.
     ///
-    /// - Returns: Where the feed is.
-    /// - Throws: `HistoryError`, with `.tokenForeign` or `.tokenAhead` if the token cannot be one that it
-    ///   was given.
+    /// - Returns: The feed's position.
+    /// - Throws: `HistoryError`, with `.tokenForeign` or `.tokenAhead` if the token cannot have been
+    ///   sent.
     func acknowledge(_ token: HistoryToken, of feed: FeedID) throws -> HistoryToken {
         let current = try self.state(of: feed)
         guard token.store == source.storeID else { throw HistoryError.foreign(token, to: source.storeID) }
-        // Where its consumer has yet to start over, the feed may have done so already.
+        // The feed may have started over before its consumer does.
         let last = max(try cursor(of: feed.consumer), current.position)
         guard token.number <= last else {
             throw HistoryError(
@@ -108,8 +108,8 @@ struct FeedKeeper: Sendable {
                 "The token \(token) is newer than \(HistoryToken(store: source.storeID, number: last)), which is the last that the feed \"\(feed)\" can have sent.",
                 hint: "Acknowledge a token that the feed has sent.")
         }
-        // Only the consumer's checkpoint has a fingerprint: a feed that is not ahead of it, also after a crash, is proved
-        // by it.
+        // Only the consumer's checkpoint has a fingerprint. It proves the feed's, if the feed is not
+        // ahead of it even after a crash.
         try state.cursors.flush()
         try state.feeds.acknowledge(feed, through: token.number)
         let moved = HistoryToken(store: source.storeID, number: max(token.number, current.position))
@@ -124,13 +124,13 @@ struct FeedKeeper: Sendable {
     /// Some of the transactions that are for a feed.
     struct Portion: Sendable {
         let transactions: [HistoryTransaction]
-        /// How far was read.
+        /// How far the history was read.
         let end: Int64
-        /// The rows of the objects, where the feed has them.
+        /// The rows of the objects, if the feed has them.
         let values: RowValues?
     }
 
-    /// - Parameter batch: What was read after a position, at most to where the consumer is.
+    /// - Parameter batch: What was read after a position, at most up to the consumer.
     func relevant(
         _ batch: HistoryBatch, to context: FeedContext, of consumer: Consumer, after number: Int64,
         through last: Int64
@@ -165,10 +165,10 @@ struct FeedKeeper: Sendable {
             values: batch.values)
     }
 
-    /// Moves feeds over what is not for them, so that they hold back no history that they would never be
-    /// given. Done before each cleanup, and not with each commit.
+    /// Moves feeds over what is not for them, so that they do not hold back such history. This runs
+    /// before each cleanup, not with each commit.
     func skipWhatIsNotSent() throws {
-        // Not ahead of their consumers after a crash either.
+        // They must not be ahead of their consumers after a crash either.
         let saved = try state.cursors.saved()
         for consumer in store.consumers where !consumer.feeds.isEmpty {
             let replayed = try state.replays.last(of: consumer.author)?.through ?? 0
@@ -185,7 +185,7 @@ struct FeedKeeper: Sendable {
             try !hasExpired(current)
         else { return }
         var number = current.position
-        // The first transaction that it has not received is usually for it.
+        // The first transaction that a feed has not received is usually for it.
         var size = 100
         while number < last {
             let batch = try source.outlinedBatch(
@@ -207,10 +207,10 @@ struct FeedKeeper: Sendable {
 }
 
 extension FeedKeeper {
-    /// What a feed has yet to acknowledge of what is for it, as far as its consumer is.
+    /// The unacknowledged transactions for a feed, as far as its consumer is.
     ///
-    /// A batch that has nothing for it says nothing of its lag: the feed moves over it, so that the next look begins
-    /// after it, and reading goes on, up to a limit.
+    /// A batch without anything for the feed does not count. The feed moves over it, so that the next
+    /// look begins after it, and reading continues up to a limit.
     func backlog(of feed: FeedStanding) throws -> Backlog {
         var backlog = Backlog()
         if feed.isExpired { return backlog }
@@ -231,7 +231,7 @@ extension FeedKeeper {
             position = end
         }
         if position > feed.state.position {
-            // Not ahead of its consumer after a crash either.
+            // It must not be ahead of its consumer after a crash either.
             let replayed = try state.replays.last(of: consumer.author)?.through ?? 0
             let passed = min(
                 position, max(try state.cursors.saved()[consumer.author]?.position ?? 0, replayed))

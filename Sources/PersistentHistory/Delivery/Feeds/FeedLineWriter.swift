@@ -9,7 +9,8 @@ enum FeedLineWriter {
         json.endLine()
     }
 
-    /// History was lost: what was made of it is to be created again from the store; what follows comes after `after`.
+    /// History was lost: what the program has made of it must be rebuilt from the store. What follows
+    /// comes after `after`.
     static func expired(_ expiry: Expiry, to json: inout JSONBytes) {
         json.object { json in
             json.name("expired")

@@ -1,17 +1,18 @@
-/// The programs that are connected to a store's feeds: one for each feed.
+/// The programs that are connected to a store's feeds, one for each feed.
 final class FeedSeats: Sendable {
     private struct Seat {
         let number: Int
         let client: FeedClient
         let wakeUp: WakeUpSignal
-        /// Requested when it is free again.
+        /// Signaled when the seat is free again.
         let left = OneShotEvent()
     }
 
     private struct State {
         var next = 0
         var seats: [FeedID: Seat] = [:]
-        /// What each feed has sent. It outlives the connection: a program may acknowledge on another one.
+        /// What each feed has sent. It outlives the connection, because a program may acknowledge on
+        /// another one.
         var sent: [FeedID: Sent] = [:]
     }
 
@@ -22,7 +23,7 @@ final class FeedSeats: Sendable {
 
     private let state = Locked(State())
 
-    /// A program that reconnects may come before the end of its old connection was seen.
+    /// A program may reconnect before the end of its old connection is detected.
     static let timeout: Duration = .seconds(2)
 
     /// Runs `body` with a signal that is notified when there may be something for the feed.
@@ -63,7 +64,7 @@ final class FeedSeats: Sendable {
     /// The processes that are connected.
     var clients: [FeedID: Int32] { state.withLock { $0.seats.mapValues(\.client.processID) } }
 
-    /// Notes what is about to be sent to a program.
+    /// Records what is about to be sent to a program.
     func note(sent token: HistoryToken, by feed: FeedID, to client: FeedClient) {
         state.withLock { state in
             // What an earlier connection was sent may still be acknowledged.
@@ -76,14 +77,14 @@ final class FeedSeats: Sendable {
         }
     }
 
-    /// The last token that a feed has sent, if it was to a program of this user.
+    /// The last token that a feed has sent to a program of this user, if any.
     func sent(by feed: FeedID, to userID: UInt32) -> HistoryToken? {
         state.withLock { $0.sent[feed] }.flatMap { $0.userID == userID ? $0.token : nil }
     }
 
     func notify(_ feed: FeedID) { state.withLock { $0.seats[feed]?.wakeUp }?.notify() }
 
-    /// Rings for all feeds of a consumer; nil for those of all.
+    /// Notifies all feeds of a consumer; nil stands for all consumers.
     func notify(consumer: String? = nil) {
         let bells = state.withLock { state in
             state.seats.compactMap { feed, seat in
@@ -93,6 +94,6 @@ final class FeedSeats: Sendable {
         for wakeUp in bells { wakeUp.notify() }
     }
 
-    /// Lets all come to an end.
+    /// Ends all streams.
     func end() { for seat in state.withLock({ $0.seats.values.map(\.wakeUp) }) { seat.end() } }
 }

@@ -1,28 +1,28 @@
 internal import DequeModule
 
-/// What one program is sent by its feed, a piece at a time: it asks for the next piece when it has sent
-/// the last, and when there may be more.
+/// What a feed sends to its program, a piece at a time. The caller requests the next piece when it has
+/// sent the last one, and when there may be more.
 ///
-/// It holds no more than one portion of the history, and is no further ahead of the program than the
-/// feed's window. All that lasts lies in the state database.
+/// It holds at most one portion of the history, and is never further ahead of the program than the feed's
+/// window. Everything lasting is in the state database.
 struct FeedStream {
-    /// Lines that are sent together have about so many bytes.
+    /// The approximate number of bytes that are sent together.
     private static let pieceSize = 64 << 10
 
     private let feed: FeedID
     /// Nil until it has started.
     private var store: StoreID?
-    /// The loss of which the program was notified, and which it has not acknowledged yet.
+    /// The loss that the program was notified of and has not acknowledged yet.
     private var sentExpiry: Expiry?
     private var window = FeedWindow(size: 1)
-    /// The last token of what was returned: all up to it may be acknowledged. A transaction that is sent in
-    /// parts counts from its last part on.
+    /// The last returned token: everything up to it may be acknowledged. A transaction that is sent in
+    /// parts counts once its last part is returned.
     private(set) var sent: HistoryToken?
-    /// How far was read.
+    /// How far the history was read.
     private var end: Int64 = 0
-    /// Read, and not sent.
+    /// Transactions that were read and not sent.
     private var portion: Deque<HistoryTransaction> = []
-    /// The rows of its objects, where the feed has them.
+    /// The rows of their objects, if the feed has them.
     private var values: RowValues?
     /// A large transaction that is sent in parts.
     private var partial: Partial?
@@ -52,7 +52,7 @@ struct FeedStream {
     }
 
     /// - Returns: Whole lines; nil if there are none for now.
-    /// - Throws: `HistoryError`, also if the store is not open to begin with.
+    /// - Throws: `HistoryError`, also if the store is not open at first.
     mutating func next(_ control: StoreControl) async throws -> [UInt8]? {
         var failures = 0
         while !Task.isCancelled {
@@ -67,10 +67,10 @@ struct FeedStream {
                 case .rest: return nil
                 }
             } catch let error as HistoryError where error.code == .storeNotOpen && store != nil {
-                // It is signaled when it is.
+                // The signal is notified when the store opens.
                 return nil
             } catch let error as HistoryError where error.code == .tokenAhead {
-                // The store was restored, and the consumer is about to start over; its feeds with it.
+                // The store was restored. The consumer is about to start over, and its feeds with it.
                 return nil
             } catch let error as HistoryError where error.code == .storeBusy {
                 failures += 1
@@ -110,7 +110,7 @@ struct FeedStream {
         _ keeper: FeedKeeper, _ fetcher: SharedFetcher, _ state: FeedState, _ context: FeedContext,
         of consumer: Consumer
     ) async throws -> Step {
-        // The program may skip what it was not given yet.
+        // The program may skip what it has not received yet.
         end = max(end, state.position)
         while let next = portion.first, next.token.number <= state.position { portion.removeFirst() }
         guard window.hasRoom else { return .rest }
@@ -150,7 +150,7 @@ struct FeedStream {
         return json.bytes.array
     }
 
-    /// As many transactions as there are and fit.
+    /// As many available transactions as fit.
     private mutating func lines() -> [UInt8] {
         var json = JSONBytes()
         while window.hasRoom, json.count < Self.pieceSize, let transaction = portion.first,
@@ -194,7 +194,7 @@ struct FeedStream {
     }
 }
 
-/// How far a feed may be ahead of its program: so many transactions that are sent and not acknowledged.
+/// How far a feed may be ahead of its program, as a number of sent and unacknowledged transactions.
 struct FeedWindow: Sendable {
     var size: Int
     private var sent: Deque<Int64> = []
@@ -202,12 +202,12 @@ struct FeedWindow: Sendable {
     init(size: Int) { self.size = size }
 
     var hasRoom: Bool { sent.count < size }
-    /// Sent, and not acknowledged.
+    /// The number of sent and unacknowledged transactions.
     var count: Int { sent.count }
 
     mutating func send(_ number: Int64) { sent.append(number) }
 
-    /// All up to a position is acknowledged, whatever was sent of it.
+    /// Everything up to a position is acknowledged, sent or not.
     mutating func acknowledge(through number: Int64) {
         while let first = sent.first, first <= number { sent.removeFirst() }
     }

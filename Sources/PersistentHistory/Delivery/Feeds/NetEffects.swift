@@ -1,24 +1,27 @@
 import GRDB
 import GRDBSQLite
 
-/// What a large transaction did to each object in the end, as `ObjectIDNotification` says it of any other.
+/// The net effect of a large transaction on each object, as `ObjectIDNotification` has it for other
+/// transactions.
 ///
-/// Which change of an object is the first, and how the last one left it, lies in a temporary file of SQLite's, because
-/// there may be more objects than fit into memory. The objects themselves are read from the history again.
+/// A temporary SQLite file stores which change of an object is the first, and how the last one left it,
+/// because there may be more objects than fit into memory. The objects themselves are read from the
+/// history again.
 final class NetEffects: Sendable {
-    /// An anonymous database, which SQLite removes with the connection (https://www.sqlite.org/inmemorydb.html#temp_db).
+    /// An anonymous database, which SQLite removes with the connection
+    /// (https://www.sqlite.org/inmemorydb.html#temp_db).
     private let queue: DatabaseQueue
     private let transaction: HistoryTransaction
     private let history: any HistorySource
-    /// How many objects there are, and how many of them make a part.
+    /// The number of objects, and how many of them make a part.
     let count: Int
     private let filter: ChangeFilter
     private func partSize(_ values: WantedValues?) -> Int {
         values?.includesRows ?? false ? TransactionOutline.pieceSize(of: history.partSize) : history.partSize
     }
 
-    /// - Parameter filter: Which changes are wanted. Its condition is decided for each portion.
-    /// - Throws: `HistoryError`; `DatabaseError` where the temporary file cannot be written.
+    /// - Parameter filter: Which changes are wanted. Its condition is evaluated for each portion.
+    /// - Throws: `HistoryError`; `DatabaseError` if the temporary file cannot be written.
     init(of transaction: HistoryTransaction, _ filter: ChangeFilter, reading history: any HistorySource)
         throws
     {
@@ -36,7 +39,7 @@ final class NetEffects: Sendable {
                         UNIQUE (entity, key));
                     BEGIN
                     """)
-            // Whether the row was there before (1) or not (-1): an update says nothing of that (0).
+            // Whether the row existed before (1) or not (-1). An update does not show that (0).
             let insert = try db.cachedStatement(
                 sql: """
                     INSERT INTO object VALUES (?, ?, ?, ?, ?) ON CONFLICT (entity, key) DO UPDATE
@@ -56,13 +59,13 @@ final class NetEffects: Sendable {
                         ])
                 }
             }
-            // A row that came and went within the transaction is left out.
+            // A row that was created and deleted within the transaction is left out.
             try db.execute(sql: "DELETE FROM object WHERE was < 0 AND isGone; COMMIT")
             return try Int.fetchOne(db, sql: "SELECT count(*) FROM object") ?? 0
         }
     }
 
-    /// Within each of which a key names one object.
+    /// The kinds of changes within which a key identifies one object.
     private struct Kinds {
         private struct Kind: Hashable {
             let entity: BinaryText
@@ -91,13 +94,13 @@ final class NetEffects: Sendable {
         let count: Int
         /// Where the next portion begins.
         let end: Int64
-        /// The rows of the objects, where they are wanted.
+        /// The rows of the objects, if they are wanted.
         let values: RowValues?
     }
 
     /// - Parameters:
-    ///   - position: Where the portion before it ended, at first 0.
-    ///   - values: Of which objects the rows are wanted.
+    ///   - position: The end of the previous portion, 0 at first.
+    ///   - values: The objects whose rows are wanted.
     func portion(after position: Int64, values: WantedValues? = nil) throws -> Portion {
         let found = try queue.read { db in
             try Row.fetchAll(
@@ -113,7 +116,7 @@ final class NetEffects: Sendable {
         let (changes, values) = try history.changes(
             at: found.map(\.number), of: transaction, values: values)
         let objects = zip(changes, found).compactMap { change, found -> ObjectIDNotification.Object? in
-            // Of a row that went, this may be an earlier change: that says nothing of how it was at its end.
+            // For a deleted row, this may be an earlier change, which does not show the row's last state.
             let isJudged = !found.isGone || change.operation == .delete
             if isJudged, filter.verdict(on: change, values) == .unwanted { return nil }
             return ObjectIDNotification.Effect(isNew: found.isNew, isGone: found.isGone).map {

@@ -1,14 +1,15 @@
-/// What a transaction did to each object in the end: the kit's `objectIDNotification`.
+/// The net effect of a transaction on each object: the kit's `objectIDNotification`.
 ///
-/// A transaction may touch a row many times; a program that refreshes what it shows needs to know once whether
-/// the row came, changed or went. A row that came and went within the transaction is left out.
+/// A transaction may change a row many times. A program that refreshes its display needs to know once
+/// whether the row was created, changed or deleted. A row that was created and deleted within the
+/// transaction is left out.
 package struct ObjectIDNotification: Sendable {
     package enum Effect: Sendable, CaseIterable {
         case inserted, updated, deleted
 
         /// - Parameters:
-        ///   - isNew: Whether the row was not there before.
-        ///   - isGone: Whether it is not there afterwards.
+        ///   - isNew: Whether the row did not exist before.
+        ///   - isGone: Whether it does not exist afterwards.
         init?(isNew: Bool, isGone: Bool) {
             switch (isNew, isGone) {
             case (true, true): return nil
@@ -28,20 +29,20 @@ package struct ObjectIDNotification: Sendable {
     /// In the order in which the transaction first touched them.
     package let objects: [Object]
 
-    /// - Parameter entities: Those that are wanted; nil for all.
+    /// - Parameter entities: The wanted entities; nil for all.
     package init(_ transaction: HistoryTransaction, entities: Set<BinaryText>? = nil) {
         self.init(transaction, ChangeFilter(entities: entities), nil)
     }
 
-    /// - Parameter rows: What was read with the changes.
+    /// - Parameter rows: The rows that were read with the changes.
     init(_ transaction: HistoryTransaction, _ filter: ChangeFilter, _ rows: RowValues?) {
         var indices: [Key: Int] = [:]
         var touched: [(change: HistoryChange, first: ChangeOperation, last: ChangeOperation)] = []
         for change in transaction.changes where filter.verdict(on: change, rows) != .unwanted {
             let key = Key(entity: BinaryText(change.entity.name), objectID: change.objectID)
             if let index = indices[key] {
-                // An update says nothing of what was before: a foreign key's action on a row that refers to itself is
-                // recorded before the new key of the row.
+                // An update does not show what was before: a foreign key's action on a row that refers to
+                // itself is recorded before the new key of the row.
                 if touched[index].first == .update { touched[index].first = change.operation }
                 touched[index].last = change.operation
             } else {

@@ -1,30 +1,30 @@
 package struct FeedStanding: Sendable, Equatable {
     package let feed: FeedID
     package let state: FeedState
-    /// History was deleted that it has not delivered: its program is notified when it connects.
+    /// Whether history was deleted that it has not delivered. Its program is notified when it connects.
     package let isExpired: Bool
-    /// The process that is connected.
+    /// The connected process.
     package let client: Int32?
 }
 
-/// What programs ask that are connected to a feed. Everything throws `HistoryError`.
+/// Requests of programs that are connected to a feed. All throw `HistoryError`.
 extension StoreControl {
-    /// Sends a program what its feed has for it, from the last that it acknowledged, until the task is
-    /// cancelled. While the store is not open it waits.
+    /// Sends a program what its feed has for it, after the last acknowledged token, until the task is
+    /// cancelled. It waits while the store is not open.
     ///
     /// - Parameters:
     ///   - begun: Called when it is certain that the feed exists and no other program is connected.
-    ///   - send: Is given whole lines, and waited for: for a slow reader nothing is read ahead.
-    /// - Throws: `HistoryError` with `.feedInUse`, `.unknownContext`, `.storeNotOpen` if it is not open to
-    ///   begin with, or is served no more, `.tokenForeign` if the store was replaced; and what `begun`
-    ///   and `send` throw.
+    ///   - send: Receives whole lines. It is awaited: nothing is read ahead for a slow reader.
+    /// - Throws: `HistoryError` with `.feedInUse`, `.unknownContext`, `.storeNotOpen` if the store is not
+    ///   open at first or is no longer served, `.tokenForeign` if the store was replaced; and what
+    ///   `begun` and `send` throw.
     package func feed(
         _ feed: FeedID, to client: FeedClient, begun: () async throws -> Void,
         send: ([UInt8]) async throws -> Void
     ) async throws {
         try await seats.occupying(feed, by: client) { wakeUp in
             var stream = FeedStream(feed)
-            // Noted before it is sent: the program may acknowledge it at once.
+            // Recorded before it is sent: the program may acknowledge it at once.
             func sendNoted(_ lines: [UInt8]) async throws {
                 if let sent = stream.sent { seats.note(sent: sent, by: feed, to: client) }
                 try await send(lines)
@@ -35,7 +35,7 @@ extension StoreControl {
             }
             wakeUp.notify()
             for await _ in wakeUp {
-                // What an operator holds back is held back here, too.
+                // A hold by an operator applies here, too.
                 while await passes.enter(over, feed.consumer) {
                     passes.leave(feed.consumer)
                     guard let lines = try await stream.next(self) else { break }
@@ -47,11 +47,11 @@ extension StoreControl {
         }
     }
 
-    /// Notes that a feed's program is done with everything up to a token.
+    /// Records that a feed's program has processed everything up to a token.
     ///
-    /// - Parameter userID: Whose program it is: it may acknowledge what the feed has sent to programs of that
-    ///   user. Nil for a user that may skip what was not sent yet.
-    /// - Returns: Where the feed is: there or, where more was acknowledged before, further.
+    /// - Parameter userID: The program's user. It may acknowledge what the feed has sent to programs of
+    ///   that user. Nil for a user that may skip what was not sent yet.
+    /// - Returns: The feed's position: the token, or a later one that was acknowledged before.
     /// - Throws: `HistoryError`, with `.tokenNotSent` if the token was not sent to that user.
     package func acknowledge(_ token: HistoryToken, of feed: FeedID, by userID: UInt32?) async throws
         -> HistoryToken

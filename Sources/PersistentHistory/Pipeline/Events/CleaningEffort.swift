@@ -1,12 +1,12 @@
-/// Transactions of a cleanup, and how they kept out of the way of others.
+/// A cleanup's transactions, and how they avoided others.
 public struct CleaningEffort: Sendable, Hashable {
     /// Transactions that were committed.
     public private(set) var steps = 0
-    /// How often one was put off because another connection was in a transaction.
+    /// How often a step was put off because another connection was in a transaction.
     public private(set) var refusals = 0
-    /// Of the steps, those that were taken although other connections were in a transaction.
+    /// The number of steps that were taken although other connections were in a transaction.
     public private(set) var atRisk = 0
-    /// For how long a step was put off at most.
+    /// The longest time for which a step was put off.
     public private(set) var longestWait: Duration = .zero
 
     package init() {}
@@ -22,7 +22,7 @@ public struct CleaningEffort: Sendable, Hashable {
 
     mutating func waited(for time: Duration) { longestWait = max(longestWait, time) }
 
-    /// Counts another report.
+    /// Adds another report.
     package mutating func add(_ other: CleaningEffort) {
         steps += other.steps
         refusals += other.refusals

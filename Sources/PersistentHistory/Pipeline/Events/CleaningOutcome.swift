@@ -2,7 +2,7 @@
 public struct CleaningOutcome: Sendable, Equatable, Codable {
     /// Changes that were deleted.
     public var deleted = 0
-    /// The oldest token that still works.
+    /// The oldest token that is still valid.
     public var floor: HistoryToken
     /// Bytes returned to the file system, if the store has `auto_vacuum = INCREMENTAL`.
     public var givenBack: Int64 = 0

@@ -1,4 +1,4 @@
-/// Calls of one hook that succeeded, one after the other.
+/// Consecutive successful calls of one hook.
 public struct Deliveries: Sendable, Equatable {
     /// The number of calls.
     public internal(set) var calls = 0
@@ -6,13 +6,15 @@ public struct Deliveries: Sendable, Equatable {
     public internal(set) var transactions = 0
     /// The token of the last call.
     public internal(set) var token: HistoryToken
-    /// The author of the last transaction; of several consumers' deliveries, that of all.
+    /// The author of the last transaction. For deliveries of several consumers, the author that they have
+    /// in common.
     public internal(set) var author: String?
-    /// How long its calls took, where the endpoint measures that.
+    /// How long its calls took, if the endpoint measures that.
     package internal(set) var callTimes = DurationHistogram()
     /// How long after its commit each transaction was delivered.
     package internal(set) var delays = DurationHistogram()
-    /// Nil for a merge hook, whose calls have all entities. Of several consumers' deliveries, that of all.
+    /// Nil for a merge hook, whose calls have all entities. For deliveries of several consumers, the
+    /// entity that they have in common.
     public internal(set) var entity: String?
 
     init(_ first: HistoryTransaction, entity: String? = nil) {
@@ -21,7 +23,7 @@ public struct Deliveries: Sendable, Equatable {
         self.entity = entity
     }
 
-    /// Calls of observers.
+    /// Counts calls of observers.
     ///
     /// - Parameter now: When they were answered.
     mutating func count(_ calls: ArraySlice<ObserverCall>, last: ObserverCall, at now: HistoryTimestamp) {
@@ -37,7 +39,8 @@ public struct Deliveries: Sendable, Equatable {
         entity = last.changes.first?.entity.name
     }
 
-    /// Takes in later ones, of any consumer. An author or an entity that is not the same for all is left out.
+    /// Adds later deliveries of any consumer. An author or an entity that is not the same for all becomes
+    /// nil.
     package mutating func add(_ later: Deliveries) {
         calls += later.calls
         transactions += later.transactions
@@ -48,13 +51,13 @@ public struct Deliveries: Sendable, Equatable {
         if entity != later.entity { entity = nil }
     }
 
-    /// What a log says of them.
+    /// A sentence for a log.
     package func sentence(of hook: String, to receiver: String) -> String {
         "Delivered \(transactions, "transaction") to \"\(hook)\" for \(receiver) in \(calls, "call")."
     }
 
     mutating func countDelay(of transaction: HistoryTransaction, at now: HistoryTimestamp) {
-        // A binding that declares itself wrongly may write no time.
+        // A binding that declares its author incorrectly may write no time.
         guard transaction.timestamp.milliseconds > 0 else { return }
         delays.record(microseconds: (now.milliseconds - transaction.timestamp.milliseconds) * 1000)
     }

@@ -76,8 +76,8 @@ package enum MessageCode: String, CaseIterable, Sendable {
 }
 
 extension MessageCode {
-    /// An *error* needs an operator, a *warning* is degraded service that recovers by itself, a *notice* is a rare
-    /// change of state, *info* the rest.
+    /// An *error* needs an operator, a *warning* is degraded service that recovers by itself, a *notice*
+    /// is a rare change of state, and *info* is everything else.
     package var level: Logger.Level {
         switch self {
         case .starting, .ready, .stopping, .cleaned, .natsReady:

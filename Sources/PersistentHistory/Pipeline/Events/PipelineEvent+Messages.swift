@@ -1,10 +1,10 @@
 import Logging
 
-/// What an event says: the library's log and the daemon's journal are made of it.
+/// The messages of an event, for the library's log and the daemon's journal.
 extension PipelineEvent {
-    /// The event in sentences: none if it is only for the state, several if it names several entities.
+    /// The event as sentences: none if it is only for the state, several if it names several entities.
     ///
-    /// - Parameter store: The store's name, where there are several stores.
+    /// - Parameter store: The store's name, if there are several stores.
     public func messages(of store: String? = nil) -> [EventMessage] {
         let (it, name) = store.map { ("Store \"\($0)\"", "store \"\($0)\"") } ?? ("The store", "the store")
         func say(
@@ -30,7 +30,7 @@ extension PipelineEvent {
         case .storeReplaced:
             say(.code(.storeReplaced), "\(it) was replaced or removed; it is opened again.")
         case .watchOverflowed:
-            // It concerns all stores.
+            // This concerns all stores.
             [
                 EventMessage(
                     .code(.watchOverflowed),
@@ -110,7 +110,7 @@ extension PipelineEvent {
                 .level(.trace),
                 "The cursors of \(consumers.count, "consumer") with nothing to do are at \(token).", at: token)
         case .consumerFailed(let consumer, let error, let delay):
-            // A state that cannot be used is reported for the store.
+            // An unusable state is reported for the store.
             say(
                 .level(error.isOfState ? .debug : .warning),
                 "Consumer \"\(consumer)\" of \(name) cannot continue. \(error) It is tried again in \(delay.text).",
@@ -123,7 +123,7 @@ extension PipelineEvent {
                 "Consumer \"\(consumer)\" of \(name) starts over; its contexts are filled from the store. \(error)",
                 consumer)
         case .historyLost(let consumer, let expiry):
-            // Its cause was reported before: the token, the new consumer, or the tables.
+            // The cause was reported before: the token, the new consumer, or the tables.
             say(
                 .level(.debug),
                 "The hooks of \"\(consumer)\" are notified of lost history: \(expiry.sentence).",
@@ -267,10 +267,11 @@ extension PipelineEvent {
         }
     }
 
-    /// The failed attempt at which a failing context is reported: a lock is released before that.
+    /// The number of the failed attempt at which a failing context is reported. A lock is usually
+    /// released before that.
     package static let lastingFailure = 3
 
-    /// Whether each commit, or each start of a consumer, brings it about: it says nothing that is important.
+    /// Whether each commit, or each start of a consumer, causes it, so that it is not important.
     package var isRoutine: Bool {
         switch self {
         case .remoteChange, .delivered, .merged, .contextShows, .contextsClosed, .consumerStands, .cursorMoved,

@@ -4,39 +4,40 @@ public import Logging
 public enum PipelineEvent: Sendable {
     /// The store is open; its newest transaction is given.
     case storeOpened(newest: HistoryToken)
-    /// The store cannot be read for now; it is tried again when something changes.
+    /// The store cannot be read for now. It is retried when something changes.
     case storeLost(HistoryError)
-    /// The store's files cannot be watched, so the store waits; it is tried again.
+    /// The store's files cannot be watched, so the store waits. It is retried.
     case watchFailed(ObserverError)
     /// The path now has another store, or an older state of the store.
     case storeReplaced
     /// The kernel dropped notifications of file changes; the store was checked for new history.
     case watchOverflowed
-    /// Somebody has committed changes: the kit's notification of a remote change. Several commits that are seen
-    /// at one look are one.
+    /// Another program has committed changes: the kit's notification of a remote change. Several commits
+    /// that one look finds count as one.
     case remoteChange(newest: HistoryToken)
     /// The triggers were brought up to date with the schema or the configured entities.
     case trackingUpdated(Tracking.Outcome)
     /// Not all entities are tracked as configured; tracked entities are still recorded.
     case trackingFailed(HistoryError)
-    /// Which of the configured entities are not tracked as configured, and why: after each look at the schema, and
-    /// mostly none.
+    /// Which configured entities are not tracked as configured, and why: after each look at the schema,
+    /// and usually none.
     case entitiesUntracked([BinaryText: String])
-    /// Entities whose recording may miss something, and why: after each look at the schema, and mostly none.
+    /// Entities whose recording may miss something, and why: after each look at the schema, and usually
+    /// none.
     case recordingDoubtful([BinaryText: [String]])
-    /// Of many tables, some are tracked, or brought up to date, in steps between which others write.
+    /// Of many tables, some are tracked or updated, in steps between which others can write.
     case trackingUnderWay(done: Int, of: Int)
-    /// A migration runs: the tracking is left alone until it has ended.
+    /// A migration is running: the tracking is left alone until it has ended.
     case migrationUnderWay
     /// There was no state for a store whose history has been cleaned: it was lost, or left behind.
     case stateBegan(path: String, oldest: HistoryToken)
-    /// What is tracked is what is configured.
+    /// Everything is tracked as configured.
     case trackingComplete
     /// How many dead letters wait when the store was opened, by consumer.
     case deadLettersFound([String: Int])
-    /// The state was damaged: its file was moved to another name, and it is made again.
+    /// The state was damaged: its file was renamed, and is created again.
     case stateMovedAside(HistoryError, to: String)
-    /// The state could not be written, several times in a row; it is tried again.
+    /// The state could not be written, several times in a row. It is retried.
     case stateFailed(HistoryError)
     /// The state could be written again.
     case stateRecovered
@@ -46,11 +47,12 @@ public enum PipelineEvent: Sendable {
     case consumerForgotten(consumer: String)
     /// The position of a consumer when its store was opened, or when it starts over.
     case consumerStands(consumer: String, at: HistoryToken)
-    /// An operator has moved a consumer: back, to have its hooks called again, or forward, past what is left out.
+    /// An operator has moved a consumer: back, so that its hooks are called again, or forward, past
+    /// skipped transactions.
     case consumerMoved(consumer: String, from: HistoryToken, to: HistoryToken, by: String)
-    /// Some calls of a hook, one after the other, have succeeded.
+    /// Consecutive calls of a hook have succeeded.
     case delivered(consumer: String, hook: String, Deliveries)
-    /// A call failed, and is tried again after the delay.
+    /// A call failed, and is retried after the delay.
     case hookFailed(
         consumer: String, hook: String, HookFailure, token: HistoryToken, attempt: Int, retryAfter: Duration)
     /// The last attempt failed: the consumer waits, and keeps trying.
@@ -62,13 +64,13 @@ public enum PipelineEvent: Sendable {
     case deadLetterKept(consumer: String, hook: String, HookFailure, token: HistoryToken, attempts: Int)
     /// Transactions were merged into a replica.
     case merged(consumer: String, context: String, transactions: Int, last: HistoryToken)
-    /// A context shows everything up to here. A replica may take changes in long before it shows them.
+    /// A context shows everything up to here. A replica may merge changes long before it shows them.
     case contextShows(consumer: String, context: String, HistoryToken)
-    /// A consumer's contexts are yet to be opened; until then it is not known what they show.
+    /// A consumer's contexts have not been opened yet, so it is not known what they show.
     case contextsClosed(consumer: String, contexts: [String])
     /// A replica was filled from a snapshot of the store.
     case replicaFilled(consumer: String, context: String, at: HistoryToken)
-    /// A damaged replica was moved out of the way.
+    /// A damaged replica was moved aside.
     case replicaMovedAside(consumer: String, context: String, to: String)
     /// A table of the store that the replica cannot have.
     case replicaTableLeftOut(consumer: String, context: String, ReplicaContext.LeftOut)
@@ -76,7 +78,8 @@ public enum PipelineEvent: Sendable {
     case replicaIndexLeftOut(consumer: String, context: String, ReplicaContext.LeftOut)
     /// The replica's write-ahead log grows, because a reader keeps a transaction open.
     case replicaLogGrows(consumer: String, context: String, bytes: Int64)
-    /// A context could not be opened or written. It is tried again; `attempt` counts the failures in a row.
+    /// A context could not be opened or written. It is retried; `attempt` counts the consecutive
+    /// failures.
     case contextFailed(consumer: String, context: String, HistoryError, attempt: Int)
     /// A context that had failed was written again, after this number of failed attempts.
     case contextRecovered(consumer: String, context: String, attempts: Int)
@@ -92,9 +95,9 @@ public enum PipelineEvent: Sendable {
     case feedMoved(consumer: String, context: String, to: HistoryToken)
     /// History was deleted that a feed has not delivered; its program is notified.
     case feedExpired(consumer: String, context: String, Expiry)
-    /// A consumer's pass failed, and is tried again after the delay.
+    /// A consumer's pass failed, and is retried after the delay.
     case consumerFailed(consumer: String, HistoryError, retryAfter: Duration)
-    /// A consumer whose passes failed continues, also where there was nothing to process.
+    /// A consumer whose passes failed continues, even if there was nothing to process.
     case consumerRecovered(consumer: String)
     /// History was deleted that a consumer has not processed.
     case tokenExpired(consumer: String, HistoryError)
@@ -102,9 +105,9 @@ public enum PipelineEvent: Sendable {
     case recreated(consumer: String, entities: [String], at: HistoryToken)
     /// A consumer has lost history, and its hooks will be notified.
     case historyLost(consumer: String, Expiry)
-    /// A closure without `onExpired` was not notified of lost history.
+    /// A closure hook without `onExpired` could not be notified of lost history.
     case lossUnheard(consumer: String, hook: String, Expiry)
-    /// A consumer has not moved for so long that history was deleted before the consumer processed it.
+    /// A consumer has not moved for so long that history was deleted before it processed it.
     case consumerPassedBy(consumer: String, at: HistoryToken, standing: Duration)
     /// History was deleted.
     case cleaned(CleaningOutcome)
@@ -112,13 +115,13 @@ public enum PipelineEvent: Sendable {
     case cleaningBlocked(by: [String])
     /// At each cleanup: all consumers that have not moved for long and hold back the cleaning; usually none.
     case cleaningHeldBack(by: [String])
-    /// History could not be deleted; it is tried again.
+    /// History could not be deleted. It is retried.
     case cleaningFailed(HistoryError)
     /// A cleanup waits for a moment in which no other connection is in a transaction.
     case cleaningWaits(HistoryError)
     /// From time to time during a cleanup, and at its end: its transactions since the last report.
     case cleaningStepped(CleaningEffort)
-    /// Cleaning goes on after a failure, also where there was nothing left to delete.
+    /// Cleaning continues after a failure, even if there was nothing left to delete.
     case cleaningRecovered
 }
 
@@ -134,11 +137,11 @@ public struct MovedConsumers: Sendable {
 
 /// One sentence of an event, for logs.
 public struct EventMessage: Sendable, Equatable {
-    /// Nil if it is no reason for an alert.
+    /// Nil if it is not a reason for an alert.
     package let code: MessageCode?
-    /// An error needs an operator, a warning passes by itself, a notice is a rare change.
+    /// An error needs an operator, a warning recovers by itself, a notice is a rare change.
     public let level: Logger.Level
-    /// The sentence, which is understood without the fields.
+    /// The sentence, which is understandable without the fields.
     public let text: String
     /// What it is about: `store`, `consumer`, `hook`, `context`, `author`, `entity`, `token`.
     public let fields: Logger.Metadata

@@ -1,4 +1,5 @@
-/// Whether a call is so large that to write it takes long. It is looked at no further than to find that out.
+/// Decides whether a call is so large that writing it takes long. The check stops as soon as that is
+/// certain.
 extension ObserverCall {
     package func isLonger(than bytes: Int) -> Bool {
         var size = SizeEstimate(kept, limit: bytes)
@@ -21,7 +22,7 @@ extension ContextCall {
     }
 }
 
-/// Roughly how many bytes a call takes.
+/// The approximate size of a call in bytes.
 private struct SizeEstimate {
     private var bytes: Int
     private let limit: Int
@@ -30,7 +31,7 @@ private struct SizeEstimate {
 
     var isExceeded: Bool { bytes > limit }
 
-    /// Adds changes, and whether that makes it long.
+    /// Adds changes, and returns whether that makes the call long.
     mutating func exceeds(_ changes: ArraySlice<HistoryChange>, _ values: CallValues?) -> Bool {
         for change in changes {
             bytes += change.estimatedBytes + (values?.estimatedBytes(of: change) ?? 0)
@@ -41,17 +42,17 @@ private struct SizeEstimate {
 }
 
 extension HistoryChange {
-    /// Roughly how many bytes it takes in a call, without the row's values.
+    /// Its approximate size in a call in bytes, without the row's values.
     fileprivate var estimatedBytes: Int {
         let key = objectID.values.reduce(0) { $0 + 2 * $1.byteCount }
-        // A tombstone has its values twice.
+        // A call contains a tombstone's values twice.
         let preserved = (tombstone?.values ?? []).reduce(0) { $0 + 64 + 3 * $1.value.byteCount }
         return 256 + 3 * entity.name.utf8.count + key + preserved
     }
 }
 
 extension CallValues {
-    /// Roughly how many bytes the row of a change takes.
+    /// The approximate size of a change's row in bytes.
     fileprivate func estimatedBytes(of change: HistoryChange) -> Int {
         guard let row = rows.row(of: change.objectID, in: change.entity) else { return 0 }
         return row.values.reduce(0) { $0 + 32 + min($1.byteCount, maximumBytes) }

@@ -1,16 +1,17 @@
 /// A call to a plugin that keeps a context of a consumer: `HistoryContext` as messages.
 package struct ContextCall: Sendable {
-    /// What the plugin is to do.
+    /// What the plugin must do.
     package enum Request: Sendable {
-        /// Say how far the context is.
+        /// Return the context's checkpoint.
         case checkpoint
-        /// Take in changes, and be at `through` then.
+        /// Merge changes. The checkpoint is `through` afterwards.
         ///
-        /// - part: Which part it is of a large transaction, that is alone. Only the last one moves the checkpoint.
+        /// - part: The part of a large transaction, which is alone. Only the last part moves the
+        ///   checkpoint.
         case merge([HistoryTransaction], after: HistoryToken, through: HistoryToken, part: CallPart?)
-        /// Make everything again from the store as it is now, and be at `through` then.
+        /// Rebuild everything from the present store. The checkpoint is `through` afterwards.
         case refill(entities: [String], through: HistoryToken)
-        /// It is filled again, for this reason.
+        /// The context will be filled again, for this reason.
         case expired(Expiry)
     }
 
@@ -75,20 +76,20 @@ package struct ContextCall: Sendable {
     }
 }
 
-/// What a plugin answered to a context's call.
+/// A plugin's answer to a context's call.
 package struct ContextAnswer: Sendable {
     package enum Result: Sendable, Equatable {
         case done
-        /// Nil where the context is to be filled.
+        /// Nil if the context must be filled.
         case checkpoint(HistoryToken?)
-        /// The plugin leaves the checkpoint to the daemon: it does not know the method.
+        /// The plugin leaves the checkpoint to the daemon, because it does not know the method.
         case checkpointUnknown
-        /// The process for which the call was meant is gone: the call was not made.
+        /// The process that the call was for has ended: the call was not made.
         case notMade
     }
 
     package let result: Result
-    /// Which of the plugin's processes answered.
+    /// The plugin's process that answered.
     package let process: Int
 
     package init(_ result: Result, process: Int) {
@@ -97,10 +98,10 @@ package struct ContextAnswer: Sendable {
     }
 }
 
-/// What a context's calls go to: a plugin's process.
+/// The receiver of a context's calls: a plugin's process.
 package protocol ContextEndpoint: Sendable {
     /// Makes one call.
     ///
-    /// - Parameter process: The process for which it is meant; nil for whichever runs.
+    /// - Parameter process: The process that the call is for; nil for whichever runs.
     func call(_ call: ContextCall, of process: Int?) async throws(HookFailure) -> ContextAnswer
 }

@@ -1,5 +1,5 @@
-/// Notifies a hook, once, that its consumer has lost history: what the plugin has made of it so far
-/// has to be created again from the store as it is.
+/// Notifies a hook once that its consumer has lost history: the plugin must rebuild from the present
+/// store what it has made of the changes.
 package struct ExpiredCall: Sendable {
     package let header: HookCallHeader
     package let expiry: Expiry
@@ -12,7 +12,7 @@ package struct ExpiredCall: Sendable {
         kept = nil
     }
 
-    /// A call that was kept as a dead letter, to be made again. A closure gets no more of it than that it is one.
+    /// A call from a dead letter, to repeat. A closure only learns that it is one.
     package init(header: HookCallHeader, kept: String) {
         self.header = header
         let nothing = HistoryToken(store: StoreID.none, number: 0)
@@ -31,7 +31,7 @@ package struct ExpiredCall: Sendable {
 }
 
 extension Expiry {
-    /// Whether an observer may have missed something by it.
+    /// Whether an observer may have missed something because of the loss.
     func concerns(_ hook: Hook) -> Bool {
         entities.isEmpty || hook.entity.map(entities.contains) ?? true
     }

@@ -1,25 +1,25 @@
-/// What a hook that has failed says about trying again.
+/// What a failed hook says about retries.
 extension HookFailure {
     /// Whether and when a failed call is worth another attempt.
     public enum Advice: Sendable, Hashable {
-        /// The call may succeed after this time, at most `longestRetryAfter`; nil leaves the time to the hook's
-        /// policy, which waits for its longest delay.
+        /// The call may succeed after this time, at most `longestRetryAfter`. Nil leaves the time to the
+        /// hook's policy, which waits for its longest delay.
         case retryAfter(Duration?)
-        /// The call will never succeed: what the policy does after the last attempt happens at once.
+        /// The call will never succeed: the policy's action after the last attempt is taken at once.
         case permanent
     }
 
-    /// A hook that asks for more time is tried again after this time: a day.
+    /// The longest time after which a hook that asks for more time is retried: a day.
     public static let longestRetryAfter: Duration = .seconds(86_400)
 
-    /// A failure that passes: the call is made again after a time. A hook's closure throws it.
+    /// A temporary failure: the call is repeated after a time. A hook's closure throws it.
     ///
-    /// The attempt counts, so that a policy that skips does so after as many attempts as ever.
+    /// The attempt counts, so a policy that skips does so after its usual number of attempts.
     public static func retryAfter(_ time: Duration?, _ message: String) -> HookFailure {
         HookFailure(.refused, message, advice: .retryAfter(time))
     }
 
-    /// A failure that does not pass, whatever is tried. A hook's closure throws it.
+    /// A permanent failure. A hook's closure throws it.
     public static func permanent(_ message: String) -> HookFailure {
         HookFailure(.refused, message, advice: .permanent)
     }
@@ -32,7 +32,7 @@ extension FailurePolicy {
         case nil: return decision(afterFailedAttempt: failed)
         case .permanent: return decision(afterFailedAttempt: max(failed, attempts))
         case .retryAfter(let time):
-            // Not sooner than without advice: a hook that asks for no pause is not called without one.
+            // Not sooner than without advice: a hook that asks for no pause still gets one.
             let delay = min(max(time ?? maximumDelay, initialDelay), HookFailure.longestRetryAfter)
             return switch decision(afterFailedAttempt: failed) {
             case .retry: .retry(after: delay)

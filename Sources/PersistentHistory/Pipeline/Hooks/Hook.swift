@@ -1,50 +1,51 @@
 package import FoundationEssentials
 
-/// A registered hook: when it is called, and by what.
+/// A registered hook: when it is called, and its endpoint.
 ///
-/// It never changes, and is handed from part to part with each call: so it is one object.
+/// It is an immutable object, because it is passed on with each call.
 package final class Hook: Sendable, Identifiable {
     package enum Kind: String, Sendable, Hashable {
-        /// Notified of changes; cannot alter what follows.
+        /// Is notified of changes, and cannot alter what follows.
         case observer
         /// A stage of the merge pipeline.
         case merge
     }
 
-    /// The same over restarts.
+    /// The same after restarts.
     package let id: UUID
     /// `plugin/hook`.
     package let name: String
     package let kind: Kind
-    /// Nil is every entity.
+    /// Nil means every entity.
     package let entity: String?
     package let operations: Set<ChangeOperation>
-    /// Nil is every store.
+    /// Nil means every store.
     package let store: String?
-    /// Nil is every consumer.
+    /// Nil means every consumer.
     package let consumer: String?
-    /// For a merge hook: the full name of the one before which it is called.
+    /// For a merge hook: the full name of the hook before which it is called.
     package let before: String?
-    /// What makes one call of an observer.
+    /// What an observer is called for.
     package let calls: ObserverCalls
-    /// Which changes an observer is called for. A merge hook gets all.
+    /// Which changes an observer is called for. A merge hook receives all.
     package let filter: ChangeFilter
-    /// The rows that it gets with changed objects; nil is none. Those of deleted objects are gone.
+    /// The rows that it receives with changed objects; nil for none. Deleted objects have no rows.
     let wantedValues: WantedValues?
-    /// The same with what is asked of rows on its behalf.
+    /// The wanted values, including those that its condition needs.
     let wantedRows: WantedValues?
     package let endpoint: any HookEndpoint
     package let policy: FailurePolicy
-    /// The endpoint, where it lives on the loop: asked once, for it is asked with each call.
+    /// The endpoint if it is on the loop. Determined once, because each call needs it.
     let loopEndpoint: (any LoopEndpoint)?
-    /// The operations, by their places among all.
+    /// The operations as bits, by their index among all.
     private let operationBits: Int
 
     /// - Parameters:
-    ///   - calls: For an observer: what makes one call.
-    ///   - properties: For an observer of one entity: an update is for it only if it changed one of these columns.
+    ///   - calls: For an observer: what it is called for.
+    ///   - properties: For an observer of one entity: only updates that changed one of these columns.
     ///   - condition: For an observer of one entity: only rows for which this expression is true.
-    ///   - maximumValueBytes: The longest text or blob that it gets with changed objects; nil is no values.
+    ///   - maximumValueBytes: The longest text or blob that it receives with changed objects; nil for no
+    ///     values.
     package init(
         id: UUID, name: String, kind: Kind, entity: String? = nil,
         operations: Set<ChangeOperation> = Set(ChangeOperation.allCases),
@@ -79,9 +80,10 @@ package final class Hook: Sendable, Identifiable {
         (entity?.hasSameBytes(as: name) ?? true) && operationBits & operation.bit != 0
     }
 
-    /// Whether anything of a transaction is for it. What of a large one is for it is known only when it is read.
+    /// Whether a transaction has something for it. For a large transaction, that is known only when it is
+    /// read.
     ///
-    /// - Parameter rows: What was read with the changes.
+    /// - Parameter rows: The rows that were read with the changes.
     func concerns(_ transaction: HistoryTransaction, _ rows: RowValues?) -> Bool {
         if let outline = transaction.outline {
             return outline.groups.contains { matches(entity: $0.entity.name, operation: $0.operation) }
@@ -117,11 +119,11 @@ extension ChangeOperation {
     }
 }
 
-/// What happens when a hook fails: how often it is tried again, how soon, and what then.
+/// What happens when a hook fails: how many retries, at which intervals, and what then.
 public struct FailurePolicy: Sendable, Hashable, Codable {
-    /// What follows when every attempt has failed.
+    /// The action when every attempt has failed.
     public enum AfterLastAttempt: String, Sendable, Codable {
-        /// The consumer waits, and the call is tried again at the longest delay.
+        /// The consumer waits, and the call is retried at the longest delay.
         case hold
         /// The call is kept as a dead letter, and the consumer continues.
         case skip
@@ -133,10 +135,10 @@ public struct FailurePolicy: Sendable, Hashable, Codable {
     public let initialDelay: Duration
     /// The longest delay.
     public let maximumDelay: Duration
-    /// What follows when every attempt has failed.
+    /// The action when every attempt has failed.
     public let afterLastAttempt: AfterLastAttempt
 
-    /// How often a call is tried, after which delays, and what follows.
+    /// The number of attempts, the delays between them, and what follows.
     public init(
         attempts: Int = 5, initialDelay: Duration = .milliseconds(100),
         maximumDelay: Duration = .seconds(30), afterLastAttempt: AfterLastAttempt = .hold

@@ -1,20 +1,20 @@
 /// One transaction's changes of one entity and operation, for an observer.
 package struct ObserverCall: Sendable {
-    /// The most objects that one call carries (a larger group comes in parts).
+    /// The maximum number of objects in one call. A larger group comes in parts.
     package static let maximumObjects = TransactionOutline.partSize
 
     let route: HookRoute
     package let transaction: HistoryTransaction
-    /// Of the transaction's groups, which one.
+    /// The index of the group in the transaction.
     private let group: Int
-    /// Nil for most calls: there are many, and each is small.
+    /// Nil for most calls, which are many and should be small.
     private let more: More?
 
-    /// What few calls have.
+    /// What only few calls have.
     private final class More: Sendable {
-        /// Where it does not follow from the rest.
+        /// Set if it cannot be derived.
         let header: HookCallHeader?
-        /// Where they are not all of the transaction's.
+        /// Set if they are not all changes of the transaction.
         let changes: ArraySlice<HistoryChange>?
         let part: CallPart?
         let values: CallValues?
@@ -35,7 +35,7 @@ package struct ObserverCall: Sendable {
     package var header: HookCallHeader {
         more?.header ?? HookCallHeader(route, transaction.token, group: group, part: part?.index)
     }
-    /// What another part of the same group is known by.
+    /// The delivery id of another part of the same group.
     func delivery(ofPart index: Int) -> String { header.delivery(ofPart: index) }
 
     /// Appends the members of its header.
@@ -44,15 +44,15 @@ package struct ObserverCall: Sendable {
         route.write(transaction.token, group: group, part: part?.index, to: &json)
     }
 
-    /// All of the same entity name and operation, in the order in which they were made.
+    /// The changes in order, all of the same entity and operation.
     package var changes: ArraySlice<HistoryChange> { more?.changes ?? transaction.changes[...] }
     package var part: CallPart? { more?.part }
-    /// The rows of the objects, where the hook wants them.
+    /// The rows of the objects, if the hook wants them.
     var values: CallValues? { more?.values }
-    /// The parameters of a call that was kept: it goes out as it was, whatever the rest says.
+    /// The parameters of a call from a dead letter. They are sent unchanged, and replace everything else.
     var kept: [UInt8]? { more?.kept }
 
-    /// A call that was kept as a dead letter, to be made again.
+    /// A call from a dead letter, to repeat.
     package init(header: HookCallHeader, kept: String) {
         route = header.route
         transaction = HistoryTransaction(
@@ -72,7 +72,7 @@ package struct ObserverCall: Sendable {
         more = More(header: header, changes: changes, part: part, values: values)
     }
 
-    /// - Parameter changes: Nil for all of the transaction's.
+    /// - Parameter changes: Nil for all changes of the transaction.
     init(
         _ route: HookRoute, _ transaction: HistoryTransaction, group: Int, changes: ArraySlice<HistoryChange>?,
         part: CallPart?, values: CallValues?
@@ -85,7 +85,7 @@ package struct ObserverCall: Sendable {
             ? nil : More(changes: changes, part: part, values: values)
     }
 
-    /// The same call with the changes that were read for it, and their rows where these are wanted.
+    /// The same call with the changes that were read for it, and their rows if wanted.
     func with(_ changes: [HistoryChange], _ values: CallValues?) -> ObserverCall {
         ObserverCall(
             header: header, transaction: transaction, changes: changes[...], part: part, values: values)
@@ -106,22 +106,22 @@ package struct CallGroup: Sendable {
     package let changes: ArraySlice<HistoryChange>
 }
 
-/// A fetched batch, for a merge hook, or for an observer that is called once for each batch.
+/// A fetched batch for a merge hook, or for an observer that is called once for each batch.
 package struct MergeCall: Sendable {
     package let header: HookCallHeader
-    /// Without those that an earlier hook rejected.
+    /// The transactions, without those that an earlier hook rejected.
     package let transactions: [HistoryTransaction]
-    /// Which part of a large transaction it is, that is alone in its batch.
+    /// The part of a large transaction, which is alone in its batch.
     package let part: CallPart?
     package let contexts: [ContextDescription]
-    /// What of the batch is for an observer; nil for a merge hook, which gets all of it.
+    /// The groups of the batch for an observer; nil for a merge hook, which receives the whole batch.
     package private(set) var groups: [CallGroup]?
-    /// The rows of the objects, where the hook wants them.
+    /// The rows of the objects, if the hook wants them.
     let values: CallValues?
     /// As for an observer's call.
     let kept: [UInt8]?
 
-    /// A call that was kept as a dead letter, to be made again.
+    /// A call from a dead letter, to repeat.
     package init(header: HookCallHeader, kept: String) {
         self.header = header
         transactions = []
@@ -155,8 +155,8 @@ package struct MergeCall: Sendable {
 }
 
 extension MergeCall {
-    /// An answer that rejects something else than transactions of the call is none: the hook means others than it got, and
-    /// what it wants kept back would be merged.
+    /// Checks an answer. One that rejects transactions outside the call is invalid: the hook means other
+    /// transactions than it received, and those that it wants withheld would be merged.
     func checked(_ result: Result<MergeResult, HookFailure>) -> Result<MergeResult, HookFailure> {
         guard case .success(let answer) = result, !answer.rejected.isEmpty else { return result }
         let foreign = answer.rejected.subtracting(transactions.map(\.token))
@@ -172,7 +172,7 @@ extension MergeCall {
 public struct MergeResult: Sendable, Hashable, Codable {
     /// What follows after the hook.
     public enum Verdict: String, Sendable, Codable {
-        /// On to the next hook, and after the last to the default merge.
+        /// Continue with the next hook, and after the last one with the default merge.
         case goOn
         /// Call no further hook and skip the default merge; the cursor moves past the batch.
         case finish

@@ -2,10 +2,10 @@ package import FoundationEssentials
 
 /// The store, consumer and hook of a call: what every call carries.
 package struct HookCallHeader: Sendable, Hashable {
-    /// What names a delivery.
+    /// The parts of a delivery id.
     private enum Delivery: Sendable {
         case name(String)
-        /// Put together only if it is read: each call has one.
+        /// The id is composed only when it is read, because each call has one.
         case of(HistoryToken, group: Int, part: Int?)
     }
 
@@ -20,7 +20,7 @@ package struct HookCallHeader: Sendable, Hashable {
     package var hook: String { route.hook }
     package var hookID: UUID { route.hookID }
     var largeIntegers: LargeIntegers { route.largeIntegers }
-    /// The same when the call is repeated, so that a plugin can detect a repetition.
+    /// The same for a repeated call, so that a plugin can detect the repetition.
     package var delivery: String {
         let suffix = Replay.suffix(route.replay)
         return switch name {
@@ -40,19 +40,19 @@ package struct HookCallHeader: Sendable, Hashable {
             delivery: delivery)
     }
 
-    /// - Parameter delivery: Without what a replay adds to it.
+    /// - Parameter delivery: The id without the suffix of a replay.
     init(_ route: HookRoute, delivery: String) {
         self.route = route
         name = .name(delivery)
     }
 
-    /// Of a group of a transaction's changes.
+    /// The header for a group of a transaction's changes.
     init(_ route: HookRoute, _ token: HistoryToken, group: Int, part: Int?) {
         self.route = route
         name = .of(token, group: group, part: part)
     }
 
-    /// What another part of the same group is known by.
+    /// The delivery id of another part of the same group.
     func delivery(ofPart index: Int) -> String {
         switch name {
         case .of(let token, let group, _):
@@ -74,7 +74,7 @@ package struct HookCallHeader: Sendable, Hashable {
         hasher.combine(bytesOf: delivery)
     }
 
-    /// Appends the members of the call that this is the header of.
+    /// Appends the members of the call with this header.
     func write(to json: inout JSONBytes) {
         switch name {
         case .name(let name):
@@ -85,19 +85,19 @@ package struct HookCallHeader: Sendable, Hashable {
     }
 }
 
-/// The way from a store over a consumer to a hook: what many calls have in common, written once.
+/// The route from a store through a consumer to a hook: what many calls have in common, written once.
 final class HookRoute: Sendable {
     let store: String
     let consumer: String
     let hook: String
     let hookID: UUID
     let largeIntegers: LargeIntegers
-    /// Of which replay the calls are; nil for those that are made first.
+    /// The replay that the calls belong to; nil for first calls.
     let replay: Int64?
     private let suffix: [UInt8]
     /// `"store":"contacts",…,"delivery":`
     let json: [UInt8]
-    /// `/Mirror/audit/people/`, as it is in a string.
+    /// `/Mirror/audit/people/`, as in a JSON string.
     let deliveryEnd: [UInt8]
 
     convenience init(store: String, consumer: String, hook: Hook, replay: Int64? = nil) {
@@ -129,7 +129,7 @@ final class HookRoute: Sendable {
         deliveryEnd = JSONBytes.escaped("/\(consumer)/\(hook)/")
     }
 
-    /// Appends the members of the call of a group of a transaction's changes.
+    /// Appends the members of the call for a group of a transaction's changes.
     func write(_ token: HistoryToken, group: Int, part: Int?, to json: inout JSONBytes) {
         json.members(self.json)
         json.plainString { bytes in

@@ -1,6 +1,6 @@
 internal import FoundationEssentials
 
-/// A hook's call as JSON: what a plugin reads, and what a dead letter keeps.
+/// A hook's call as JSON, for a plugin or for a dead letter.
 package protocol HookCallJSON {
     /// Appends the call's parameters as one object.
     func write(to json: inout JSONBytes)
@@ -32,7 +32,7 @@ extension ObserverCall: HookCallJSON {
 }
 
 extension JSONBytes {
-    /// An object in which large integers are written in a way of its own.
+    /// Writes an object in which large integers have their own format.
     @inline(__always) mutating func object(
         _ largeIntegers: LargeIntegers, _ members: (inout JSONBytes) -> Void
     ) {
@@ -82,7 +82,7 @@ extension MergeCall: HookCallJSON {
 }
 
 extension MergeCall {
-    /// What the call asks for in the protocol.
+    /// The call's method in the protocol.
     package var method: CallJSON.Method { groups == nil ? .merge : .observe }
 
     /// The member `groups`.
@@ -112,12 +112,12 @@ extension ExpiredCall: HookCallJSON {
 }
 
 extension Expiry {
-    /// The members of a call that tells of it.
+    /// Writes the members of a call that reports the expiry.
     func writeMembers(to json: inout JSONBytes) {
         json.member("reason", reason.rawValue)
         json.member("lost", lost)
         json.member("after", after)
-        // Where only some have to be read again.
+        // Written only if some entities, not all, have to be read again.
         if !entities.isEmpty { json.member("entities", entities) }
     }
 }

@@ -1,30 +1,32 @@
-/// What a hook's calls go to: a plugin's process, or a closure.
+/// The receiver of a hook's calls: a plugin's process, or a closure.
 ///
-/// Several hooks may share one endpoint (a plugin); an endpoint may be called for several
-/// consumers at once and then answers them one after the other or side by side, as it likes.
+/// Several hooks may share one endpoint (a plugin). An endpoint may be called for several consumers at
+/// once, and answers them in sequence or concurrently.
 package protocol HookEndpoint: AnyObject, Sendable {
     /// Makes the calls in order.
     ///
-    /// An endpoint may have several calls in flight (a pipe holds more than one request), but it
-    /// reports them in order: after the first that failed, those behind it count as not made and
-    /// are made again, even if the plugin has already seen them.
+    /// An endpoint may have several calls in flight (a pipe holds more than one request), but it reports
+    /// them in order. After the first failure, the calls behind it count as not made and are repeated,
+    /// even if the plugin has already received them.
     ///
-    /// Returns early, with what succeeded until then and no failure, when the task is cancelled.
+    /// If the task is cancelled, it returns early with what has succeeded so far and no failure.
     func observe(_ calls: [ObserverCall]) async -> ObserverOutcome
 
-    /// Whether a merge hook gets a large transaction in several calls; else in one with all its changes.
+    /// Whether a merge hook receives a large transaction in several calls. If not, one call has all its
+    /// changes.
     var takesParts: Bool { get }
 
-    /// How its calls give large integers.
+    /// How its calls represent large integers.
     var largeIntegers: LargeIntegers { get }
 
     /// Makes one call of a merge hook.
     func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult
 
-    /// Notifies the hook that a consumer has lost history. A hook that does not know such calls counts as notified.
+    /// Notifies the hook that a consumer has lost history. A hook that does not support such calls counts
+    /// as notified.
     func expired(_ call: ExpiredCall) async throws(HookFailure)
 
-    /// Makes no further call of an observer: `observe` returns once those in flight are answered.
+    /// Makes no more observer calls: `observe` returns once those in flight are answered.
     func finishCalls()
 }
 
@@ -42,29 +44,29 @@ package enum HookRequest: Sendable {
     case expired(ExpiredCall)
 }
 
-/// What came of it.
+/// The answer to a request.
 package enum HookAnswer: Sendable {
     case observed(ObserverOutcome)
     case merged(Result<MergeResult, HookFailure>)
-    /// Why it failed; nil if it did not.
+    /// Why it failed; nil if it succeeded.
     case expired(HookFailure?)
 }
 
-/// An endpoint that lives on the loop: calls and answers are calls of functions, and no task waits in between.
+/// An endpoint on the loop: calls and answers are function calls, without a waiting task.
 package protocol LoopEndpoint: HookEndpoint {
-    /// Begins a request. The answer comes once, from another thread.
+    /// Begins a request. It is answered once, from another thread.
     func begin(_ request: HookRequest, answer: @escaping @Sendable (HookAnswer) -> Void)
         -> any HookConversation
 }
 
 /// A request that was started.
 package protocol HookConversation: AnyObject, Sendable {
-    /// It is answered soon, with what has succeeded until then.
+    /// Makes the answer come soon, with what has succeeded so far.
     func cancel()
 }
 
 extension HookEndpoint {
-    /// The same for an endpoint that waits in a task of its own.
+    /// The same for an endpoint that waits in its own task.
     func answer(_ request: HookRequest) async -> HookAnswer {
         switch request {
         case .observe(let calls): return .observed(await observe(calls))
@@ -79,13 +81,13 @@ extension HookEndpoint {
     }
 }
 
-/// How far a list of calls got.
+/// The result of a list of calls.
 package struct ObserverOutcome: Sendable {
     /// How many calls, from the first, succeeded.
     package let succeeded: Int
-    /// Why the next one failed; nil if all succeeded or the task was cancelled.
+    /// Why the next call failed; nil if all succeeded or the task was cancelled.
     package let failure: HookFailure?
-    /// How long each that succeeded took; empty where that is not measured.
+    /// How long each successful call took; empty if not measured.
     package let microseconds: [Int64]
 
     package init(succeeded: Int, failure: HookFailure? = nil, microseconds: [Int64] = []) {
@@ -101,7 +103,8 @@ public struct HookFailure: Error, Sendable, Hashable, CustomStringConvertible {
     public enum Reason: String, Sendable, Hashable {
         /// The process could not be started.
         case cannotStart
-        /// The daemon itself lacks descriptors, processes or memory for the call. No attempt counts for it.
+        /// The daemon itself lacks descriptors, processes or memory for the call. This does not count as
+        /// an attempt.
         case daemonLacks
         /// The plugin answered with an error, or ended with a status other than 0.
         case refused
@@ -113,9 +116,9 @@ public struct HookFailure: Error, Sendable, Hashable, CustomStringConvertible {
         case badAnswer
         /// The daemon is stopping.
         case cancelled
-        /// What is for the hook could not be decided: its condition took too long for a row.
+        /// The hook's condition could not be evaluated: it took too long for a row.
         case undecided
-        /// The hook's condition does not fit the table as it is. The call is not given up before it does.
+        /// The hook's condition does not fit the present table. The call is not given up until it does.
         case unfit
     }
 
@@ -123,7 +126,7 @@ public struct HookFailure: Error, Sendable, Hashable, CustomStringConvertible {
     public let reason: Reason
     /// What failed, as human-readable text.
     public let message: String
-    /// What the hook says about trying again; nil where it says nothing.
+    /// What the hook says about retries; nil if it says nothing.
     public let advice: Advice?
 
     /// A failure with its reason and a human-readable message.
@@ -136,7 +139,7 @@ public struct HookFailure: Error, Sendable, Hashable, CustomStringConvertible {
     /// As text.
     public var description: String { message }
 
-    /// Of what could not be decided; nil of what could.
+    /// A failure for a condition that could not be evaluated; nil if it could.
     init?(_ verdict: RowVerdict) {
         switch verdict {
         case .wanted, .unwanted: return nil

@@ -6,15 +6,15 @@ package struct HookSet: Sendable {
     package let mergers: [Hook]
     /// The observers that are called for each transaction.
     let transactionObservers: [Hook]
-    /// What is called once for a batch, in order: observers that are, then merge hooks.
+    /// The hooks that are called once for a batch, in order: observers, then merge hooks.
     let stages: [Hook]
-    /// Of all hooks, when these were asked for.
+    /// The version of all hooks at the time of the query.
     let version: Int
-    /// Of which objects they want the rows.
+    /// The objects whose rows they want.
     let wantedValues: WantedValues?
-    /// What concerns them, where that is not everything.
+    /// What concerns them; nil if everything does.
     let interests: HookInterests?
-    /// To each observer of transactions; nil where whose they are is not known.
+    /// The routes to the observers of transactions; nil if the store and consumer are unknown.
     var routes: [HookRoute]?
 
     init(observers: [Hook], mergers: [Hook], version: Int) {
@@ -28,11 +28,11 @@ package struct HookSet: Sendable {
     }
 }
 
-/// What concerns the observers of a consumer.
+/// What concerns a consumer's observers.
 struct HookInterests: Sendable, Hashable {
-    /// Entities of which every change may.
+    /// Entities of which every change is of interest.
     private(set) var entities: Set<BinaryText> = []
-    /// Of others, what these let through.
+    /// Filters for changes of other entities.
     private(set) var filters: Set<ChangeFilter> = []
 
     init(entities: Set<BinaryText> = [], filters: Set<ChangeFilter> = []) {
@@ -40,7 +40,7 @@ struct HookInterests: Sendable, Hashable {
         self.filters = filters
     }
 
-    /// Nil where everything may.
+    /// Nil if every change is of interest.
     init?(_ observers: [Hook]) {
         for hook in observers {
             guard let entity = hook.entity else { return nil }
@@ -58,10 +58,10 @@ package final class HookRegistry: Sendable {
     private struct Hooks {
         var observers: [Hook] = []
         var mergers: [Hook] = []
-        /// Another one with each change.
+        /// Changes with each change of the hooks.
         var version = 0
 
-        /// At the end; a merge hook in front of the one that `before` names, if there is one.
+        /// Adds a hook at the end, or a merge hook before the one that `before` names, if it exists.
         mutating func add(_ hook: Hook) {
             switch hook.kind {
             case .observer: observers.append(hook)
@@ -90,7 +90,7 @@ package final class HookRegistry: Sendable {
         }
     }
 
-    /// The hook of that full name, or nil.
+    /// The hook with this full name, or nil.
     package func hook(named name: String) -> Hook? {
         hooks.withLock { ($0.observers + $0.mergers).first { $0.name.hasSameBytes(as: name) } }
     }
@@ -103,7 +103,7 @@ package final class HookRegistry: Sendable {
         }
     }
 
-    /// Takes a hook away; false if there is none with that id.
+    /// Removes a hook. Returns false if there is none with that id.
     package func remove(id: UUID) -> Bool {
         hooks.withLock { all in
             all.version += 1
@@ -114,7 +114,7 @@ package final class HookRegistry: Sendable {
         }
     }
 
-    /// The hooks that serve a consumer, now.
+    /// The hooks that serve a consumer now.
     package func hooks(store: String, consumer: String) -> HookSet {
         hooks.withLock { all in
             var hooks = HookSet(

@@ -1,10 +1,10 @@
 internal import FoundationEssentials
 
-/// Calls that were kept as dead letters, and are made again.
+/// Repeats calls from dead letters.
 extension CallJSON.Method {
-    /// What kind of call it was of which only the parameters are known.
+    /// Determines the kind of a call from its parameters.
     init(ofKept call: String) {
-        /// What each kind has and the others do not.
+        /// Members that only one kind has.
         struct Members: Decodable {
             let reason: String?
             let transactions: [Ignored]?
@@ -16,7 +16,7 @@ extension CallJSON.Method {
 }
 
 extension Hook {
-    /// The method by which it gets changes.
+    /// The method with which the hook receives changes.
     package var method: CallJSON.Method {
         switch kind {
         case .observer: .observe
@@ -24,10 +24,10 @@ extension Hook {
         }
     }
 
-    /// Makes a call whose parameters are there already.
+    /// Makes a call with existing parameters.
     ///
-    /// - Parameter method: That of the call, which is not the hook's where it tells of lost history.
-    /// - Returns: What a merge hook answered, or why the call failed.
+    /// - Parameter method: The call's method. It is not the hook's if the call reports lost history.
+    /// - Returns: A merge hook's answer, or why the call failed.
     package func call(_ header: HookCallHeader, _ method: CallJSON.Method, kept call: String) async -> Result<
         MergeResult?, HookFailure
     > {

@@ -1,10 +1,10 @@
-/// A context as it is configured that a plugin keeps.
+/// The configuration of a context that a plugin keeps.
 package struct PluginContext: Sendable {
     /// Unique among the consumer's contexts.
     package let name: String
     /// The plugin's name.
     package let plugin: String
-    /// The entities whose changes it takes in; nil for every tracked entity.
+    /// The entities whose changes it merges; nil for every tracked entity.
     package let entities: Set<BinaryText>?
     let endpoint: any ContextEndpoint
 
@@ -17,7 +17,7 @@ package struct PluginContext: Sendable {
 
     var description: ContextDescription { ContextDescription(name: name, kind: "plugin", path: nil) }
 
-    /// What of a transaction it takes in; a large one has its changes read later.
+    /// The part of a transaction that it merges. The changes of a large one are read later.
     func wanted(_ transaction: HistoryTransaction) -> HistoryTransaction? {
         guard let entities else { return transaction }
         guard transaction.concerns(entities) else { return nil }

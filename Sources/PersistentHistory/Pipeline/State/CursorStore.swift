@@ -3,13 +3,13 @@ import GRDB
 /// The checkpoints of a store's consumers: saved at once, or later together with others.
 final class CursorStore: Sendable {
     private let connection: StateConnection
-    /// Moved, and not saved yet.
+    /// Checkpoints that have moved and are not saved yet.
     private let unsaved = Locked<[BinaryText: Checkpoint]>([:])
     /// Consumers that move together.
     let idle: IdleConsumers
-    /// The position of those at the last `flush`.
+    /// The position of the idle consumers at the last `flush`.
     private let idleSaved = Locked<Int64>(0)
-    /// Is notified when there begins to be something unsaved.
+    /// Notified when something unsaved appears.
     let hasUnsaved = WakeUpSignal()
 
     init(_ connection: StateConnection, idle: IdleConsumers) {
@@ -19,7 +19,7 @@ final class CursorStore: Sendable {
 
     // MARK: Reading
 
-    /// - Throws: `HistoryError` with `.stateUnusable`, as everything here.
+    /// - Throws: `HistoryError` with `.stateUnusable`, like everything here.
     func checkpoint(of consumer: String) throws -> Checkpoint? {
         try connection.access { db in
             let row = try Row.fetchOne(
@@ -34,7 +34,7 @@ final class CursorStore: Sendable {
         }
     }
 
-    /// All checkpoints, by consumer, including those that are not saved yet.
+    /// All checkpoints by consumer, including unsaved ones.
     func all() throws -> [BinaryText: Checkpoint] {
         try connection.access { db in
             try saved(db).merging(unsaved.withLock { $0 }) { $1 }
@@ -42,8 +42,8 @@ final class CursorStore: Sendable {
         }
     }
 
-    /// Saves what is not saved yet, and returns all checkpoints, by consumer, as they are after a crash: no history
-    /// after them may be deleted.
+    /// Saves unsaved checkpoints, and returns all of them by consumer, as they would be after a crash. No
+    /// history after them may be deleted.
     func saved() throws -> [BinaryText: Checkpoint] {
         try flush()
         return try connection.access(saved)
@@ -67,8 +67,8 @@ final class CursorStore: Sendable {
         }
     }
 
-    /// Moves a consumer past what needs no work. It is saved with others later: after a crash, finding again that
-    /// nothing needs work is cheaper than a write for each commit.
+    /// Moves a consumer past history that needs no work, and saves that later together with others. After
+    /// a crash, finding out again that there is no work takes less than a write for each commit.
     func saveLater(_ checkpoint: Checkpoint, of consumer: String) {
         let checkpoint = Checkpoint(
             position: checkpoint.position, fingerprint: checkpoint.fingerprint, movedAt: checkpoint.movedAt,
@@ -80,18 +80,19 @@ final class CursorStore: Sendable {
         if isFirst { hasUnsaved.notify() }
     }
 
-    /// Saves what is not saved yet. Where there is nothing, a closed state stays closed.
+    /// Saves unsaved checkpoints. If there are none, a closed state stays closed.
     func flush() throws {
         let isIdle = idle.position(ifAfter: idleSaved.withLock { $0 }) != nil
         guard isIdle || unsaved.withLock({ !$0.isEmpty }) else { return }
-        // They are taken under the lock of the database, so a checkpoint that is saved at once comes after them.
+        // They are taken under the lock of the database, so a checkpoint that is saved immediately comes
+        // after them.
         try connection.access { db in
             var checkpoints = unsaved.withLock { unsaved in
                 defer { unsaved = [:] }
                 return unsaved
             }
             let taken = checkpoints
-            // Including those that were woken up and have not continued yet.
+            // Includes those that were woken up and have not continued yet.
             let position = idle.position(ifAfter: idleSaved.withLock { $0 })
             if position != nil { checkpoints.merge(idle.checkpoints) { $1 } }
             guard !checkpoints.isEmpty else { return }
@@ -101,7 +102,7 @@ final class CursorStore: Sendable {
                     return .commit
                 }
             } catch {
-                // Saved another time; what has moved meanwhile has moved further.
+                // Saved later. Those that have moved meanwhile are further ahead.
                 unsaved.withLock { $0.merge(taken) { newer, _ in newer } }
                 throw error
             }
@@ -125,7 +126,7 @@ final class CursorStore: Sendable {
             ])
     }
 
-    /// A consumer had caught up until now, and cannot continue.
+    /// Saves that a consumer had caught up until now, and cannot continue.
     func saveCaughtUpUntilNow(_ consumer: String) throws {
         try connection.access { db in
             try db.execute(
@@ -136,7 +137,7 @@ final class CursorStore: Sendable {
 
     // MARK: The batch in progress
 
-    /// Where a consumer's last batch ended, which it may not have finished.
+    /// The end of a consumer's last batch, which it may not have finished.
     func batchEnd(of consumer: String) throws -> Int64 {
         try connection.access { db in
             try Int64.fetchOne(
@@ -154,7 +155,7 @@ final class CursorStore: Sendable {
 
     // MARK: Lost history
 
-    /// The lost history of which a consumer's hooks are still to be notified.
+    /// The lost history that a consumer's hooks have yet to be notified of.
     func expiry(of consumer: String, store: StoreID) throws -> Expiry? {
         try connection.access { db in
             let row = try Row.fetchOne(
@@ -167,7 +168,7 @@ final class CursorStore: Sendable {
         }
     }
 
-    /// All of a consumer's hooks have been notified.
+    /// Notes that all of a consumer's hooks have been notified.
     func removeExpiry(of consumer: String) throws {
         try connection.access { db in
             try db.execute(
@@ -182,7 +183,7 @@ final class CursorStore: Sendable {
         try save(checkpoint, of: consumer, db)
         try db.execute(sql: "UPDATE cursor SET batch_end = 0 WHERE consumer = ?", arguments: [consumer])
         guard let expiry else { return }
-        // An earlier loss of which its hooks were not notified yet becomes part of this one.
+        // An earlier loss that its hooks were not notified of is merged into this one.
         try db.execute(
             sql: """
                 UPDATE cursor SET lost = CASE WHEN expiry IS NULL THEN ? ELSE lost END, expiry = ?, begins_after = ?
@@ -193,7 +194,7 @@ final class CursorStore: Sendable {
 }
 
 extension Checkpoint {
-    /// - Parameter row: With the columns of the table `cursor`; a fingerprint may be missing.
+    /// - Parameter row: A row with the columns of the table `cursor`. A fingerprint may be missing.
     init(_ row: Row) throws {
         self.init(
             position: try row.integer("position", in: HistoryPosition.range),
@@ -204,7 +205,7 @@ extension Checkpoint {
 }
 
 extension Expiry {
-    /// - Parameter row: With the columns `expiry` and `lost`.
+    /// - Parameter row: A row with the columns `expiry` and `lost`.
     init?(_ row: Row, after position: Int64, _ store: StoreID) throws {
         guard let reason = try row.optionalText("expiry") else { return nil }
         self.init(

@@ -5,7 +5,7 @@ package struct DeadLetter: Sendable, Equatable {
     package let consumer: String
     package let hook: String
     package let delivery: String
-    /// What kind of call it is: one that tells of lost history is made again as such.
+    /// The kind of call. One that reports lost history is repeated as such.
     package let method: CallJSON.Method
     package let reason: String
     package let attempts: Int
@@ -14,13 +14,13 @@ package struct DeadLetter: Sendable, Equatable {
     package let keptAt: HistoryTimestamp
 }
 
-/// The dead letters of a store's consumers, with the numbers that they are known by.
+/// The dead letters of a store's consumers, with their numbers.
 struct DeadLetterStore: Sendable {
     let connection: StateConnection
 
-    /// Keeps a call; once, even if it is made and given up again after a restart.
+    /// Stores a call. It is stored once, even if it is repeated and given up again after a restart.
     ///
-    /// - Throws: `HistoryError` with `.stateUnusable`, as everything here.
+    /// - Throws: `HistoryError` with `.stateUnusable`, like everything here.
     func keep(_ letter: DeadLetter) throws {
         try connection.access { db in
             try db.execute(
@@ -60,13 +60,14 @@ struct DeadLetterStore: Sendable {
         }
     }
 
-    /// A letter of an earlier version has none: its call says what it is.
+    /// A letter of an earlier version has no method: it follows from the call.
     private func method(_ row: Row) throws -> CallJSON.Method {
         if let method = try row.optionalText("method").flatMap(CallJSON.Method.init) { return method }
         return try CallJSON.Method(ofKept: row.text("call", atMost: .max))
     }
 
-    /// How many there are, by consumer; those of an earlier one whose name looks the same are its own, too.
+    /// The number of letters by consumer. Those of a former consumer whose name looks the same count as its
+    /// own, too.
     func counts() throws -> [String: Int] {
         try connection.access { db in
             let rows = try Row.fetchAll(
@@ -76,7 +77,7 @@ struct DeadLetterStore: Sendable {
         }
     }
 
-    /// The calls in a consumer's letters of what lies after a position.
+    /// The calls in a consumer's letters for transactions after a position.
     func calls(of consumer: String, after position: Int64) throws -> GivenUpCalls {
         try connection.access { db in
             let rows = try Row.fetchAll(
@@ -90,7 +91,7 @@ struct DeadLetterStore: Sendable {
         }
     }
 
-    /// - Returns: False if there is none of that number.
+    /// - Returns: False if there is no such letter.
     func drop(_ number: Int64) throws -> Bool {
         try connection.access { db in
             try db.execute(sql: "DELETE FROM dead_letter WHERE id = ?", arguments: [number])
@@ -108,7 +109,7 @@ struct DeadLetterStore: Sendable {
     }
 }
 
-/// A dead letter with the number that it is known by in its store.
+/// A dead letter with its number in the store.
 package struct NumberedDeadLetter: Sendable, Equatable {
     package let number: Int64
     package let letter: DeadLetter

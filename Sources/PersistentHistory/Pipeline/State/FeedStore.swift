@@ -1,6 +1,6 @@
 import GRDB
 
-/// The checkpoints of a store's feeds, and what is kept from them.
+/// The checkpoints of a store's feeds, and what is withheld from them.
 struct FeedStore: Sendable {
     let connection: StateConnection
     let store: StoreID
@@ -8,7 +8,7 @@ struct FeedStore: Sendable {
     private var now: Int64 { connection.clock.wall().milliseconds }
     private var served: Int64 { connection.served.milliseconds }
 
-    /// - Throws: `HistoryError` with `.stateUnusable`, as everything here.
+    /// - Throws: `HistoryError` with `.stateUnusable`, like everything here.
     func all() throws -> [FeedID: FeedState] {
         try connection.access { db in
             let rows = try Row.fetchAll(try db.cachedStatement(sql: "SELECT * FROM feed"))
@@ -37,7 +37,7 @@ struct FeedStore: Sendable {
             checkpoint: checkpoint, expiry: try Expiry(row, after: checkpoint.position, store))
     }
 
-    /// Begins a new feed.
+    /// Creates a new feed.
     func begin(_ feed: FeedID, at position: Int64, _ reason: Expiry.Reason?) throws {
         try connection.access { db in
             try db.execute(
@@ -46,7 +46,7 @@ struct FeedStore: Sendable {
         }
     }
 
-    /// A feed's program is done with everything up to a position.
+    /// Records that a feed's program has processed everything up to a position.
     func acknowledge(_ feed: FeedID, through position: Int64) throws {
         try connection.transaction { db in
             // While a loss has not been acknowledged, the position is where the feed starts over.
@@ -66,8 +66,8 @@ struct FeedStore: Sendable {
         }
     }
 
-    /// Moves a feed over what is not for it, unless it has moved meanwhile. When it moved last is not changed: its
-    /// lease goes on.
+    /// Moves a feed over what is not for it, unless it has moved meanwhile. The time of its last move
+    /// stays, so its lease continues to run.
     func skip(_ feed: FeedID, from old: Int64, to position: Int64) throws {
         try connection.access { db in
             try db.cachedStatement(
@@ -79,7 +79,7 @@ struct FeedStore: Sendable {
         }
     }
 
-    /// Moves a feed to another position, and keeps until it is acknowledged that it has lost history.
+    /// Moves a feed to another position, and stores its loss of history until that is acknowledged.
     func expire(_ feed: FeedID, _ reason: Expiry.Reason, at position: Int64) throws {
         try connection.access { db in
             try expire(
@@ -105,9 +105,9 @@ struct FeedStore: Sendable {
             arguments: [reason.rawValue, position, now, served] + arguments)
     }
 
-    /// Forgets the feeds of a consumer that are no longer configured.
+    /// Removes the feeds of a consumer that are no longer configured.
     ///
-    /// - Returns: Those that were forgotten.
+    /// - Returns: The removed feeds.
     func keepOnly(_ contexts: [String], of consumer: String) throws -> [String] {
         try connection.access { db in
             let known = try String.fetchAll(
@@ -122,9 +122,10 @@ struct FeedStore: Sendable {
         }
     }
 
-    // MARK: What merge hooks have kept back
+    // MARK: What merge hooks have withheld
 
-    /// Keeps what a consumer's merge hooks have kept from its contexts, until all its feeds have passed it.
+    /// Stores what a consumer's merge hooks have withheld from its contexts, until all its feeds have
+    /// passed it.
     func saveUnmerged(_ ranges: [ClosedRange<Int64>], of consumer: String) throws {
         try connection.transaction { db in
             for range in ranges {
@@ -150,7 +151,8 @@ struct FeedStore: Sendable {
         }
     }
 
-    /// Forgets what was kept of a batch that the consumer has not finished: it comes again.
+    /// Removes what was stored for a batch that the consumer has not finished, because the batch is
+    /// repeated.
     func forgetUnmerged(of consumer: String, after position: Int64) throws {
         try connection.access { db in
             try db.execute(

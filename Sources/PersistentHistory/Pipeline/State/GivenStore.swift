@@ -1,14 +1,15 @@
 import GRDB
 
-/// How far contexts were given changes that keep their checkpoint elsewhere: those of plugins, and of a program.
+/// How far changes were given to contexts that keep their checkpoint elsewhere: those of plugins, and of
+/// a program.
 ///
-/// Their checkpoint is a token. A token alone does not tell whether the transactions up to it are still the same: a store
-/// that was restored gives their numbers again. So the furthest position that such a context can have is saved here, with
-/// its fingerprint, before it is given the changes.
+/// Their checkpoint is a token. A token alone does not show whether the transactions up to it are still
+/// the same, because a restored store uses their numbers again. So the furthest position that such a
+/// context can have is saved here with its fingerprint, before the context receives the changes.
 struct GivenStore: Sendable {
     let connection: StateConnection
 
-    /// - Throws: `HistoryError` with `.stateUnusable`, as everything here.
+    /// - Throws: `HistoryError` with `.stateUnusable`, like everything here.
     func save(_ context: String, of consumer: String, through position: Int64, _ fingerprint: String?) throws {
         try connection.access { db in
             try db.cachedStatement(
@@ -20,7 +21,7 @@ struct GivenStore: Sendable {
         }
     }
 
-    /// A context was made again from the store as it is.
+    /// Notes that a context was rebuilt from the present store.
     func forget(_ context: String, of consumer: String) throws {
         try connection.access { db in
             try db.execute(
@@ -28,7 +29,7 @@ struct GivenStore: Sendable {
         }
     }
 
-    /// Whether a context may have taken in transactions that the store has no longer.
+    /// Whether a context may have merged transactions that the store no longer has.
     func isReplaced(_ context: String, of consumer: String, in source: some HistorySource) throws -> Bool {
         let row = try connection.access { db in
             try Row.fetchOne(

@@ -1,11 +1,12 @@
-/// Calls behind a consumer's position that an earlier session gave up: they are dead letters, and are not made again.
+/// Calls behind a consumer's position that an earlier session gave up. They are dead letters, and are not
+/// repeated.
 ///
-/// The position is saved after the letter, so a session may end between the two. A store that was restored gives numbers
-/// a second time: a call counts as given up only if its transaction is the one of the letter.
+/// The position is saved after the letter, so a session may end between the two. A restored store uses
+/// numbers again, so a call counts as given up only if its transaction is that of the letter.
 struct GivenUpCalls: Sendable {
     private var transactions: [BinaryText: [UInt8]] = [:]
 
-    /// - Parameter letters: Each delivery with the parameters of its call.
+    /// - Parameter letters: The deliveries with the parameters of their calls.
     init(_ letters: some Sequence<(delivery: String, call: String)> = []) {
         for (delivery, call) in letters {
             transactions[BinaryText(delivery)] = Self.transaction(of: Array(call.utf8))
@@ -19,8 +20,8 @@ struct GivenUpCalls: Sendable {
         return transaction == Self.transaction(of: call())
     }
 
-    /// What a call says of its first transaction, up to the time of the commit: rows and changes may be read again. All of a
-    /// call that has none.
+    /// The part of a call that identifies its first transaction, up to the time of the commit: rows and
+    /// changes may be read differently later. The whole call if it has no transaction.
     private static func transaction(of call: [UInt8]) -> [UInt8] {
         guard let start = call.firstRange(of: #"{"token":"#.utf8)?.lowerBound,
             let time = call[start...].firstRange(of: #""timestamp":""#.utf8)?.upperBound,

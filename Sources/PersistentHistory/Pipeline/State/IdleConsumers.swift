@@ -11,8 +11,8 @@ final class IdleConsumers: Sendable {
         var hooks: Int?
         /// The idle consumers.
         var idle: Set<String> = []
-        /// What each consumer was woken up for when it was last idle; the consumers by entity, and by filter: many ask
-        /// the same, and each is asked once.
+        /// What wakes each consumer, as of its last idle time. The consumers are also indexed by entity
+        /// and by filter: many have the same, and each is checked once.
         var interests: [String: HookInterests] = [:]
         var interested: [BinaryText: Set<String>] = [:]
         var filters: [BinaryText: [ChangeFilter: Set<String>]] = [:]
@@ -57,7 +57,7 @@ final class IdleConsumers: Sendable {
     /// - Parameters:
     ///   - number: Its position.
     ///   - interests: What wakes it up.
-    ///   - hooks: The version of the hooks from which these are.
+    ///   - hooks: The version of the hooks that the interests belong to.
     func add(_ consumer: String, at number: Int64, until interests: HookInterests, hooks: Int) {
         state.withLock { state in
             guard number == state.checkpoint.position, state.hooks == nil || state.hooks == hooks else {
@@ -132,8 +132,8 @@ extension IdleConsumers.State {
         }
     }
 
-    /// Wakes those whose filters let something of a batch through. What of a large transaction is for them is known
-    /// only when it is read.
+    /// Wakes consumers whose filters match something in a batch. For a large transaction, a match is
+    /// known only when it is read.
     fileprivate mutating func wakeFiltered(by batch: HistoryBatch) {
         if filters.isEmpty { return }
         var open = filters
@@ -158,7 +158,7 @@ extension IdleConsumers.State {
 }
 
 extension HistoryBatch {
-    /// Gives the names of all entities in it; one that comes again and again, once for each time.
+    /// Visits the names of all entities in it. A name may be repeated.
     fileprivate func forEachEntity(_ body: (String) -> Void) {
         var last: Entity?
         for transaction in transactions {

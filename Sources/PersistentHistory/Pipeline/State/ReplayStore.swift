@@ -1,14 +1,14 @@
 import GRDB
 
-/// What the state knows of consumers that were moved back.
+/// The state's record of consumers that were moved back.
 final class ReplayStore: Sendable {
     private let connection: StateConnection
-    /// As in the table: feeds ask again and again. Nil until it was read.
+    /// A cache of the table, because feeds query it often. Nil until it is read.
     private let known = Locked<[BinaryText: Replay]?>(nil)
 
     init(_ connection: StateConnection) { self.connection = connection }
 
-    /// - Throws: `HistoryError` with `.stateUnusable`, as everything here.
+    /// - Throws: `HistoryError` with `.stateUnusable`, like everything here.
     private func all() throws -> [BinaryText: Replay] {
         if let known = known.withLock({ $0 }) { return known }
         return try connection.access { db in
@@ -32,7 +32,7 @@ final class ReplayStore: Sendable {
     /// The last replay of a consumer, which may be over; nil if it was never moved back.
     func last(of consumer: String) throws -> Replay? { try all()[BinaryText(consumer)] }
 
-    /// Where each consumer had been when it was moved back.
+    /// The furthest position of each consumer before it was moved back.
     func reached() throws -> [BinaryText: Int64] { try all().mapValues(\.through) }
 
     /// See `StateDatabase.move`.
@@ -45,12 +45,14 @@ final class ReplayStore: Sendable {
             arguments: [consumer, replay.number, replay.through, replay.batchEnd])
     }
 
-    /// The store is another one than that in which the consumer had been further. Its replays stay counted.
+    /// Ends the replays, because the store is not the one in which the consumer had been further. The
+    /// count stays.
     func end(of consumer: String, _ db: Database) throws {
         try db.execute(
             sql: "UPDATE replay SET through = 0, batch_end = 0 WHERE consumer = ?", arguments: [consumer])
     }
 
-    /// What is in the table is another thing now. Called while it is changed: who asks meanwhile waits for the database.
+    /// Clears the cache when the table changes. It is called during the change: queries then wait for the
+    /// database.
     func forget() { known.withLock { $0 = nil } }
 }

@@ -1,7 +1,7 @@
 import GRDB
 
-/// What the state knows of replicas: where each is, and where in the history it was filled. How far one is
-/// otherwise is in its own file, so that rows and position are written in one transaction.
+/// The state's record of replicas: where each is, and the position at which it was filled. A replica's
+/// later positions are in its own file, so that rows and position are written in one transaction.
 struct ReplicaStore: Sendable {
     let connection: StateConnection
 
@@ -10,16 +10,16 @@ struct ReplicaStore: Sendable {
         var isHere = false
         /// Whether it must be filled again.
         var needsFilling = false
-        /// Where it was filled last, which may be far ahead of its consumer.
+        /// The position at which it was last filled, which may be far ahead of its consumer.
         var filling: Checkpoint?
 
-        /// Whether the store was restored since.
+        /// Whether the store was restored since then.
         func isReplaced(in source: some HistorySource) throws -> Bool {
             try filling.map { try source.isReplaced($0.fingerprint, at: $0.position) } ?? false
         }
     }
 
-    /// - Throws: `HistoryError` with `.stateUnusable`, as everything here.
+    /// - Throws: `HistoryError` with `.stateUnusable`, like everything here.
     func known(_ context: String, of consumer: String, at path: String) throws -> Known {
         try connection.access { db in
             let row = try Row.fetchOne(
@@ -36,9 +36,9 @@ struct ReplicaStore: Sendable {
         }
     }
 
-    /// A replica is at a path and need not be filled.
+    /// Notes that a replica is at a path and need not be filled.
     ///
-    /// - Parameter filling: Where it was filled, if it was filled now.
+    /// - Parameter filling: The position at which it was filled, if it was filled now.
     func save(_ context: String, of consumer: String, at path: String, filling: Checkpoint?) throws {
         try connection.transaction { db in
             try db.execute(
@@ -59,7 +59,7 @@ struct ReplicaStore: Sendable {
         }
     }
 
-    /// A replica must be filled again.
+    /// Notes that a replica must be filled again.
     func refill(_ context: String, of consumer: String) throws {
         try connection.access { db in
             try db.execute(
@@ -68,7 +68,7 @@ struct ReplicaStore: Sendable {
         }
     }
 
-    /// All replicas of a consumer must be filled again.
+    /// Notes that all replicas of a consumer must be filled again.
     func refill(_ consumer: String, _ db: Database) throws {
         try db.execute(sql: "UPDATE replica SET refill = 1 WHERE consumer = ?", arguments: [consumer])
     }

@@ -1,17 +1,17 @@
 import GRDB
 
-/// How far a store's history went at times in the past, by the daemon's own clock: what shows the age of changes whose
-/// writer's clock was ahead. Some of these are kept for as long as the store keeps history.
+/// Positions of a store's history at past times, by the daemon's own clock. They show the age of changes
+/// whose writer's clock was ahead. Some are kept as long as the store keeps history.
 struct SightingStore: Sendable {
     let connection: StateConnection
 
     /// How many are kept.
     private static let count = 16
 
-    /// Notes how far the history goes now.
+    /// Notes the present position of the history.
     ///
     /// - Parameter time: How long the store keeps history.
-    /// - Returns: How far the history went that long ago; 0 if that is not known.
+    /// - Returns: The position of the history that long ago; 0 if unknown.
     /// - Throws: `HistoryError` with `.stateUnusable`; what the source throws.
     func note(
         _ end: (number: Int64, fingerprint: String?), at now: HistoryTimestamp, keeping time: Duration,
@@ -20,7 +20,7 @@ struct SightingStore: Sendable {
         let old = now.milliseconds - time.milliseconds
         var found: Row?
         try connection.transaction { db in
-            // The clock was set back, or all of them are of a time that a clock was set to.
+            // The clock was set back, or was wrong when these were noted.
             try db.execute(sql: "DELETE FROM sighting WHERE at > ?", arguments: [now.milliseconds])
             found = try Row.fetchOne(
                 db, sql: "SELECT * FROM sighting WHERE at <= ? ORDER BY position DESC LIMIT 1", arguments: [old]
@@ -36,7 +36,7 @@ struct SightingStore: Sendable {
         }
         guard let found else { return 0 }
         let position = try found.integer("position", in: HistoryPosition.range)
-        // The store was restored since: what stands there now is not what stood there then.
+        // The store was restored since then: that position now has another transaction.
         let fingerprint = try found.optionalText("fingerprint")
         let isReplaced = try source.isReplaced(fingerprint, at: position)
         guard position <= end.number, !isReplaced

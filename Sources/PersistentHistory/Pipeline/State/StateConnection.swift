@@ -2,33 +2,34 @@ internal import FoundationEssentials
 import GRDB
 internal import GRDBSQLite
 
-/// The connection to a state database, which its stores share, and the served time.
+/// The connection to a state database, shared by its stores, and the served time.
 ///
-/// It can be closed until it is needed again: a daemon with many stores has most of them without anything to save.
+/// It can be closed until it is needed again: in a daemon with many stores, most have nothing to save.
 final class StateConnection: Sendable {
     let path: String
-    /// Whether the file was created now.
+    /// Whether the file was just created.
     let isNew: Bool
     let clock: HistoryClock
     /// Nil while it is closed. It is used under the lock, so that it is not closed meanwhile.
     private let opened: Locked<Opened?>
     private let file: FileID?
-    /// Is notified when there is enough in the write-ahead log for `moveLogIntoDatabase`.
+    /// Notified when the write-ahead log is large enough for `moveLogIntoDatabase`.
     let logHasGrown = WakeUpSignal()
-    /// Since that was last so. Each adds about one page to the log, or none.
+    /// The accesses since the last such notification. Each adds at most about one page to the log.
     private let accesses = Locked(0)
-    /// Is notified when the file is found to be damaged.
+    /// Notified when the file is found to be damaged.
     let damaged = WakeUpSignal()
     private let foundDamage = Locked<HistoryError?>(nil)
 
     private struct Use {
-        /// When the present access began, and when the first one that failed since one has written.
+        /// When the current access began.
         var began: SuspendingClock.Instant?
+        /// When the first access began that has failed since the last write.
         var failingSince: SuspendingClock.Instant?
     }
 
     private let use = Locked(Use())
-    /// How long the store was served before this was opened, and when that was.
+    /// How long the store had been served before this was opened.
     private let servedBefore: Duration
     private let openedAt: Duration
 
@@ -37,7 +38,7 @@ final class StateConnection: Sendable {
         let sideFiles: SideFileIDs
     }
 
-    /// Opens a state database, or creates it where there is none.
+    /// Opens a state database, or creates it if it does not exist.
     ///
     /// - Throws: `HistoryError` with `.stateUnusable`.
     init(_ path: String, clock: HistoryClock) throws {
@@ -70,9 +71,11 @@ final class StateConnection: Sendable {
         file = FileID(of: path)
     }
 
-    /// Accesses after which the log is moved into the database: SQLite does that itself after as many pages.
+    /// The number of accesses after which the log is moved into the database: SQLite does so after as
+    /// many pages.
     static let logTurn = 1000
-    /// Pages in the log with which SQLite does it at a commit, because the writer left it no other time.
+    /// The number of pages in the log at which SQLite does so at a commit, because writers left no other
+    /// time.
     private static let longestLog = 4 * logTurn
 
     private static func open(_ path: String) throws -> DatabaseQueue {
@@ -90,10 +93,10 @@ final class StateConnection: Sendable {
         return try DatabaseQueue(path: PlainFile.uri(path, mayMake: true), configuration: configuration)
     }
 
-    /// How long the store has been served in all, by a monotonic clock.
+    /// How long the store has been served in total, by a monotonic clock.
     var served: Duration { servedBefore + max(.zero, clock.elapsed() - openedAt) }
 
-    /// What is damaged, if anything was found to be.
+    /// The damage, if any was found.
     var damage: HistoryError? { foundDamage.withLock { $0 } }
 
     /// Runs a body outside a transaction.
@@ -109,7 +112,7 @@ final class StateConnection: Sendable {
                 }
                 var (isDone, hasWritten) = (false, false)
                 defer { accessed(!isDone ? .failed : hasWritten ? .written : .read) }
-                // Somebody removed the log. To close the connection moves what is in it into the database.
+                // The log was removed. Closing the connection moves its content into the database.
                 if let lost = opened, lost.sideFiles.isOutdated(beside: path) {
                     opened = nil
                     try lost.queue.end()
@@ -149,12 +152,12 @@ final class StateConnection: Sendable {
         }
     }
 
-    /// For how long nothing could be saved, or the present access has lasted; nil if all is well.
+    /// How long nothing could be saved, or how long the current access has lasted; nil if neither.
     var waitingTime: Duration? {
         use.withLock { [$0.failingSince, $0.began].compactMap(\.self).min() }.map { .now - $0 }
     }
 
-    /// Finds out whether a trouble with saving is over, where nothing is to be saved. It waits for no lock.
+    /// Checks whether a problem with saving is over when there is nothing to save. It waits for no lock.
     func checkIsWritable() {
         assertMayWait()
         guard use.withLock({ $0.failingSince != nil }) else { return }
@@ -183,19 +186,19 @@ final class StateConnection: Sendable {
         if isEnough { logHasGrown.notify() }
     }
 
-    /// Moves what is in the write-ahead log into the database, by a connection of its own: that waits for the disk
-    /// twice, and must not keep those waiting who save (https://www.sqlite.org/wal.html#ckpt).
+    /// Moves the content of the write-ahead log into the database, through a separate connection. It
+    /// waits for the disk twice, which must not delay saving (https://www.sqlite.org/wal.html#ckpt).
     ///
-    /// - Throws: `HistoryError` with `.stateUnusable`. The log then keeps everything, and only grows.
+    /// - Throws: `HistoryError` with `.stateUnusable`. The log then keeps everything and only grows.
     func moveLogIntoDatabase() throws {
-        // Closing has moved it, or the next access says what is wrong.
+        // Closing has moved it, or the next access reports the problem.
         guard opened.withLock({ $0 != nil }), FileID(of: path) == file else { return }
         do {
             let queue = try Self.open(path)
             do {
                 _ = try queue.writeWithoutTransaction { try $0.checkpoint(.passive) }
             } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
-                // Another connection moves it now: one that ends, or another process's.
+                // Another connection moves it now: one that is closing, or another process's.
             }
             try queue.end()
         } catch let error as DatabaseError {
@@ -203,22 +206,23 @@ final class StateConnection: Sendable {
         }
     }
 
-    /// Moves what is in the write-ahead log into the database, again and again. It waits for the disk: nothing for
-    /// the loop.
+    /// Repeatedly moves the write-ahead log into the database. It waits for the disk, so it must not run
+    /// on the loop.
     func keepLogShort() async {
         for await _ in logHasGrown {
             do { try moveLogIntoDatabase() } catch {
-                // Nothing is lost: the log keeps it, and the next turn tries again. What hinders saving itself is
-                // thrown where something is saved.
+                // Nothing is lost: the log keeps it, and the next turn tries again. An error that also
+                // prevents saving is thrown there.
             }
         }
     }
 
-    /// Makes what was saved until now survive a power failure: with `synchronous=NORMAL`, SQLite does not sync the
-    /// write-ahead log at a commit (https://www.sqlite.org/pragma.html#pragma_synchronous).
+    /// Makes everything saved so far survive a power failure. With `synchronous=NORMAL`, SQLite does not
+    /// sync the write-ahead log at a commit (https://www.sqlite.org/pragma.html#pragma_synchronous).
     ///
-    /// A checkpoint would prove nothing: SQLite answers that it is done, without any sync, where a reader keeps the log
-    /// from being moved. So the log itself is synced, by a connection of its own: who saves does not wait for the disk.
+    /// A checkpoint would prove nothing: if a reader prevents it from moving the log, SQLite reports
+    /// success without any sync. So the log itself is synced, through a separate connection, and saving
+    /// does not wait for the disk.
     func syncToDisk() throws {
         do {
             guard FileID(of: path) == file else { throw removed }
@@ -246,7 +250,7 @@ final class StateConnection: Sendable {
         return error
     }
 
-    /// Milliseconds that a store may have been served: thousands of years, far from where sums overflow.
+    /// The possible served time in milliseconds: thousands of years, far from where sums overflow.
     static let servedRange: ClosedRange<Int64> = 0...(1 << 50)
 
     private func reopen() throws -> DatabaseQueue {
@@ -254,8 +258,8 @@ final class StateConnection: Sendable {
         return try Self.open(path)
     }
 
-    /// - Throws: `HistoryError` with `.stateUnusable` if the file was removed or replaced: a connection that is open
-    ///   would write on for nothing, and after a restart consumers would start over.
+    /// - Throws: `HistoryError` with `.stateUnusable` if the file was removed or replaced. The open
+    ///   connection would write to no avail, and after a restart consumers would start over.
     func checkIsThere() throws { if FileID(of: path) != file { throw removed } }
 
     private var removed: HistoryError {
@@ -274,7 +278,7 @@ final class StateConnection: Sendable {
         }
     }
 
-    /// Ends the connection; the next access opens another one.
+    /// Closes the connection. The next access opens another one.
     func close() throws {
         assertMayWait()
         try opened.withLock { opened in
@@ -286,7 +290,7 @@ final class StateConnection: Sendable {
 }
 
 extension Database {
-    /// Syncs the write-ahead log of a connection that has read something, or the file where there is no log.
+    /// Syncs the write-ahead log of a connection that has read something, or the file if there is no log.
     fileprivate func syncLog() throws {
         var file: UnsafeMutablePointer<sqlite3_file>?
         let found = sqlite3_file_control(sqliteConnection, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file)

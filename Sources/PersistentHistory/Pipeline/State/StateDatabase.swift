@@ -1,7 +1,7 @@
 import GRDB
 
-/// What the daemon knows about one store that is not in the store itself: one SQLite database
-/// in the state folder, named after the store's id, so that a store that is moved keeps its state.
+/// What the daemon stores about one store outside that store: one SQLite database in the state folder. It
+/// is named after the store's id, so that a moved store keeps its state.
 package final class StateDatabase: Sendable {
     let connection: StateConnection
     let cursors: CursorStore
@@ -10,22 +10,22 @@ package final class StateDatabase: Sendable {
     let given: GivenStore
     let sightings: SightingStore
     let replays: ReplayStore
-    /// Moves and cleanups keep out of each other's way.
+    /// Prevents moves and cleanups from interfering with each other.
     let cleaningGate = CleaningGate()
     let deadLetters: DeadLetterStore
 
     var path: String { connection.path }
     var clock: HistoryClock { connection.clock }
-    /// How long the store has been served in all, by a monotonic clock.
+    /// How long the store has been served in total, by a monotonic clock.
     var served: Duration { connection.served }
 
     /// The path of a store's state.
     static func path(folder: String, store: StoreID) -> String { "\(folder)/\(store).sqlite" }
 
-    /// Opens the state of a store, and creates it where there is none.
+    /// Opens the state of a store, or creates it if it does not exist.
     ///
-    /// - Parameter idle: Consumers whose cursors are saved with the others.
-    /// - Throws: `HistoryError` with `.stateUnusable`, as everything here.
+    /// - Parameter idle: Consumers whose cursors are saved together.
+    /// - Throws: `HistoryError` with `.stateUnusable`, like everything here.
     init(
         folder: String, store: StoreID, clock: HistoryClock = .system, idle: IdleConsumers? = nil
     ) throws {
@@ -41,14 +41,15 @@ package final class StateDatabase: Sendable {
         deadLetters = DeadLetterStore(connection: connection)
     }
 
-    /// Ends the connection. It may be used on: the next access opens it again.
+    /// Closes the connection. The next access opens it again.
     func close() throws { try connection.close() }
 
     // MARK: Consumers
 
-    /// Moves a consumer to another position, with its replicas to be filled again.
+    /// Moves a consumer to another position, and marks its replicas to be filled again.
     ///
-    /// - Parameter expiry: The history that it loses, kept until its hooks have been notified; nil if none is lost.
+    /// - Parameter expiry: The history that it loses, stored until its hooks have been notified; nil if
+    ///   none is lost.
     func startOver(_ consumer: String, _ expiry: Expiry?, at position: Int64, fingerprint: String? = nil) throws
     {
         try connection.transaction { db in
@@ -64,7 +65,7 @@ package final class StateDatabase: Sendable {
 
     /// Moves a consumer to another position. Its contexts keep theirs.
     ///
-    /// - Parameter replay: What is repeated then, if anything is or was.
+    /// - Parameter replay: What is repeated afterwards, or was repeated before, if anything.
     func move(_ consumer: String, to checkpoint: Checkpoint, _ replay: Replay?) throws {
         try connection.transaction { db in
             try cursors.startOver(consumer, nil, at: checkpoint, db)
@@ -73,14 +74,15 @@ package final class StateDatabase: Sendable {
         }
     }
 
-    /// How far a consumer has ever been, and its feeds may go: further than its checkpoint where it was moved back.
+    /// The furthest position that a consumer has reached and its feeds may reach. It is ahead of the
+    /// checkpoint of a consumer that was moved back.
     func reached(_ consumer: String) throws -> Int64 {
         max(try cursors.checkpoint(of: consumer)?.position ?? 0, try replays.last(of: consumer)?.through ?? 0)
     }
 
-    /// Forgets consumers that are no longer configured, so that they do not hold back a cleanup.
+    /// Removes consumers that are no longer configured, so that they do not hold back a cleanup.
     ///
-    /// - Returns: Those that were forgotten.
+    /// - Returns: The removed consumers.
     func keepOnly(_ consumers: Set<String>) throws -> [String] {
         let kept = Set<BinaryText>(names: consumers)
         let gone = try cursors.all().keys.filter { !kept.contains($0) }.sorted().map(\.text)
@@ -98,9 +100,10 @@ package final class StateDatabase: Sendable {
 
     // MARK: Served time
 
-    /// Saves the served time for the next opening; saving a cursor does so, too.
+    /// Saves the served time for the next opening. Saving a cursor does so, too.
     ///
-    /// - Parameter newest: The store's newest position: a consumer or a feed that is there is caught up.
+    /// - Parameter newest: The store's newest position. A consumer or feed at this position has caught
+    ///   up.
     func saveServed(newest: Int64?) throws {
         try cursors.flush()
         try connection.transaction { db in
@@ -116,7 +119,7 @@ package final class StateDatabase: Sendable {
 
     // MARK: Cleaning
 
-    /// When history was last cleaned, and how many notifications brought something since.
+    /// When history was last cleaned, and how many notifications brought new history since.
     func cleaning() throws -> (at: HistoryTimestamp?, notifications: Int) {
         try connection.access { db in
             let row = try Row.fetchOne(db, sql: "SELECT cleaned_at, passes FROM service")
@@ -125,7 +128,7 @@ package final class StateDatabase: Sendable {
         }
     }
 
-    /// - Parameter notifications: Those that made it due: others may have been counted since.
+    /// - Parameter notifications: Those that made it due. More may have been counted since.
     func saveCleaning(at: HistoryTimestamp, after notifications: Int) throws {
         try connection.access { db in
             try db.execute(
@@ -134,7 +137,7 @@ package final class StateDatabase: Sendable {
         }
     }
 
-    /// Counts a notification that brought something.
+    /// Counts a notification that brought new history.
     func countNotification() throws {
         try connection.access { db in
             try db.cachedStatement(sql: "UPDATE service SET passes = passes + 1").execute()
@@ -146,17 +149,19 @@ package final class StateDatabase: Sendable {
 enum StateSchema {
     static let version = 3
 
-    /// - `cursor`: a consumer's checkpoint; where the batch ended that it has begun (`batch_end`); the history that
-    ///   it has lost, until its hooks have been notified (`expiry`, `lost`, `begins_after`).
-    /// - `feed`: a feed's checkpoint, and the history that it has lost, until that was acknowledged.
-    /// - `unmerged`: what a consumer's merge hooks have kept from its feeds.
-    /// - `replica`: where a replica is, the checkpoint at which it was filled last, whether it is to be filled again.
-    /// - `given`: how far a context that keeps its checkpoint elsewhere was given changes (`GivenStore`).
-    /// - `sighting`: how far the history went at a time (`SightingStore`).
-    /// - `replay`: how often a consumer was moved back, where it had been, and where the batch ended that it had begun
-    ///   there (`ReplayStore`).
+    /// - `cursor`: a consumer's checkpoint; the end of the batch that it has begun (`batch_end`); the
+    ///   history that it has lost, until its hooks have been notified (`expiry`, `lost`, `begins_after`).
+    /// - `feed`: a feed's checkpoint, and the history that it has lost, until that is acknowledged.
+    /// - `unmerged`: what a consumer's merge hooks have withheld from its feeds.
+    /// - `replica`: where a replica is, the checkpoint at which it was last filled, whether it must be
+    ///   filled again.
+    /// - `given`: how far changes were given to a context that keeps its checkpoint elsewhere
+    ///   (`GivenStore`).
+    /// - `sighting`: the position of the history at a time (`SightingStore`).
+    /// - `replay`: how often a consumer was moved back, its furthest position, and the end of the batch
+    ///   that it had begun there (`ReplayStore`).
     /// - `service`: served time, when history was last cleaned, and the notifications since that brought
-    ///   something (`passes`).
+    ///   new history (`passes`).
     private static let tables = """
         CREATE TABLE cursor (
             consumer TEXT PRIMARY KEY, position INTEGER NOT NULL, fingerprint TEXT, moved_at INTEGER NOT NULL,
@@ -190,16 +195,16 @@ enum StateSchema {
         CREATE TABLE sighting (position INTEGER PRIMARY KEY, fingerprint TEXT, at INTEGER NOT NULL);
         """
 
-    /// What version 2 brought.
+    /// Changes in version 2.
     private static let sinceFirst = "ALTER TABLE dead_letter ADD COLUMN method TEXT; \(given)"
-    /// What version 3 brought.
+    /// Changes in version 3.
     private static let sinceSecond = """
         CREATE TABLE replay (
             consumer TEXT PRIMARY KEY, number INTEGER NOT NULL, through INTEGER NOT NULL,
             batch_end INTEGER NOT NULL) WITHOUT ROWID;
         """
 
-    /// Creates the tables in a new file, and what an older one lacks, in one transaction.
+    /// Creates the tables in a new file, and adds what an older file lacks, in one transaction.
     ///
     /// - Throws: `HistoryError` with `.stateUnusable` if a newer program wrote it; `DatabaseError`.
     static func prepare(_ db: Database, path: String) throws {

@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// Whether a state folder can be used at all. What passes by itself, a full or a read-only file system, is waited for
-/// instead.
+/// Checks whether a state folder can be used at all. Temporary problems, such as a full or read-only file
+/// system, do not count: the daemon waits for their end.
 enum StateFolderCheck {
     /// - Throws: `HistoryError` with `.stateUnusable` or `.stateNotPermitted`.
     static func check(_ folder: String) throws(HistoryError) {

@@ -1,12 +1,13 @@
 internal import Glibc
 
-/// Whose the state of a store id is.
+/// Determines which store owns the state of a store id.
 ///
-/// The id lies in the store, so that a store that is moved keeps its state, and that a copy has the
-/// same id. Two files with one state would move each other's cursors: as long as both are there, the
-/// state stays with the one that had it. Its path lies beside the state, in `<store id>.store`.
+/// The id is in the store, so a moved store keeps its state, and a copy has the same id. Two files with
+/// one state would move each other's cursors. So while both exist, the state stays with its first owner.
+/// The owner's path is beside the state, in `<store id>.store`.
 enum StateOwner {
-    /// For each state, since its disk may hang: copies of one store have to wait for each other, and no other stores.
+    /// One lock for each state, because its disk may hang: copies of one store must wait for each other,
+    /// but not for other stores.
     private static let turns = Locked<[StoreID: Locked<Void>]>([:])
 
     private static func turn(for store: StoreID) -> Locked<Void> {
@@ -20,8 +21,8 @@ enum StateOwner {
     /// Takes a state for a store.
     ///
     /// - Parameter folder: The state folder.
-    /// - Throws: `HistoryError` with `.storeCopied` if another store has it, `.storeBusy` if that
-    ///   cannot be seen now, and with what is wrong with the state.
+    /// - Throws: `HistoryError` with `.storeCopied` if another store has it, with `.storeBusy` if that
+    ///   cannot be determined now, and with problems of the state.
     static func take(_ store: StoreID, in folder: String, for path: String) throws {
         try turn(for: store).withLock { _ in
             let note = "\(folder)/\(store).store"
@@ -60,11 +61,11 @@ enum StateOwner {
     }
 }
 
-/// Tells processes that share a state which of them serves which consumer of a store: two trackers of one author, or a tracker
-/// and a daemon, would move each other's cursor.
+/// Shows processes that share a state which of them serves which consumer of a store. Two trackers of one
+/// author, or a tracker and a daemon, would move each other's cursor.
 ///
-/// It is a lock on one byte of the file `<store id>.lock` beside the state: the byte's offset tells the author and
-/// the process. It ends with the process, however that ends.
+/// It is a lock on one byte of the file `<store id>.lock` beside the state. The byte's offset encodes the
+/// author and the process. It ends with the process in every case.
 final class ConsumerLease: Sendable {
     private let descriptor: Locked<Int32>
 
@@ -72,7 +73,7 @@ final class ConsumerLease: Sendable {
     init(_ consumers: [String], of store: StoreID, in folder: String) throws(HistoryError) {
         let descriptor = open("\(folder)/\(store).lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         self.descriptor = Locked(descriptor)
-        // A state that cannot be written is reported where it is opened.
+        // An unwritable state is reported when it is opened.
         guard descriptor >= 0 else { return }
         for consumer in consumers {
             guard let other = Self.take(consumer, descriptor) else { continue }
@@ -84,24 +85,25 @@ final class ConsumerLease: Sendable {
         }
     }
 
-    /// - Returns: The process that has the consumer; nil where it is taken now.
+    /// - Returns: The process that has the consumer; nil if it was taken successfully.
     private static func take(_ consumer: String, _ descriptor: Int32) -> pid_t? {
         let slots = Int64(1) << StoreLease.processBits
-        // What is left is less than the largest offset of a file.
+        // The remaining bits are less than the largest file offset.
         let start = Int64(FileLock.hash(consumer.utf8) >> 25) * slots
         let own = start + Int64(getpid()) & (slots - 1)
         guard FileLock.set(descriptor, F_WRLCK, own..<own + 1) else {
             return errno == EAGAIN || errno == EACCES ? getpid() : nil
         }
-        // First taken, then looked for others: of two that come at once, at least one sees the other.
+        // Takes the lock before looking for others: of two processes that start together, at least one
+        // sees the other.
         return FileLock.other(descriptor, in: start..<start + slots).map { pid_t($0 - start) }
     }
 
-    /// Lets others serve the consumers.
+    /// Releases the consumers.
     func end() {
         descriptor.withLock { descriptor in
             guard descriptor >= 0 else { return }
-            // A child process that is just being started has the descriptor, too, and with it the locks.
+            // A child process that is being started has the descriptor, too, and with it the locks.
             _ = FileLock.set(descriptor, F_UNLCK, 0..<Int64.max)
             close(descriptor)
             descriptor = -1

@@ -2,7 +2,7 @@ internal import Foundation
 import GRDB
 internal import Glibc
 
-/// What is wrong with the state folder, or with a database in it. Each has a remedy of its own.
+/// What is wrong with the state folder, or with a database in it. Each case has its own remedy.
 package enum StateTrouble: Sendable, Equatable {
     case full, readOnly, damaged, notPermitted, locked
     /// Anything else, such as an error of the disk.
@@ -17,8 +17,8 @@ package enum StateTrouble: Sendable, Equatable {
         }
     }
 
-    /// What an error of SQLite means, where that is known from the error alone. (A full disk may also show
-    /// as a -shm that cannot be made.)
+    /// The meaning of an SQLite error, if the error alone shows it. (A full disk may also appear as a
+    /// -shm that cannot be created.)
     init?(_ code: ResultCode) {
         switch code.primaryResultCode {
         case .SQLITE_CORRUPT, .SQLITE_NOTADB: self = .damaged
@@ -29,7 +29,7 @@ package enum StateTrouble: Sendable, Equatable {
         }
     }
 
-    /// What keeps this process from writing in a folder.
+    /// What prevents this process from writing in a folder.
     init?(folder: String) {
         var system = statvfs()
         guard statvfs(folder, &system) == 0 else { return nil }
@@ -77,14 +77,14 @@ package enum StateTrouble: Sendable, Equatable {
         return isFolder ? path : PathNames.parent(of: path)
     }
 
-    /// Whether this user may not use a database that is there, or a file beside it.
+    /// Whether this user may not use an existing database, or a file beside it.
     fileprivate static func isClosed(_ database: String) -> Bool {
         ["", "-wal", "-shm"].contains { access(database + $0, R_OK | W_OK) != 0 && errno == EACCES }
     }
 }
 
 extension HistoryError {
-    /// Whether the daemon's own state is the trouble, and not a store.
+    /// Whether the problem is in the daemon's own state, not in a store.
     package var isOfState: Bool {
         switch code {
         case .stateFull, .stateReadOnly, .stateDamaged, .stateNotPermitted, .stateUnusable: true
@@ -92,22 +92,22 @@ extension HistoryError {
         }
     }
 
-    /// A file of the state folder cannot be used.
+    /// The error for an unusable file of the state folder.
     ///
-    /// - Parameter what: With its name: `The kept pauses in "…" cannot be read`.
+    /// - Parameter what: The failure, with the file's name: `The kept pauses in "…" cannot be read`.
     package static func stateFile(_ path: String, _ what: String, _ error: SystemError) -> HistoryError {
         let trouble = StateTrouble(errno: error.number)
         return HistoryError(trouble.code, "\(what): \(error).", hint: trouble.hint(at: path), cause: error)
     }
 
-    /// A database of the state cannot be used.
+    /// The error for an unusable database of the state.
     static func state(_ path: String, _ error: DatabaseError) -> HistoryError {
         if error.resultCode == .SQLITE_CANTOPEN, DescriptorLimit.isReached {
             return .tooManyFiles("The state database \"\(path)\" cannot be used", cause: error)
         }
         let ofFolder = StateTrouble(folder: PathNames.parent(of: path))
         var trouble = StateTrouble(error.extendedResultCode) ?? ofFolder ?? .unusable
-        // SQLite says the same of a folder that this user may not write, in which it makes files.
+        // SQLite reports the same for a folder that this user may not write, in which it creates files.
         let isRefused = trouble == .readOnly || trouble == .unusable
         if isRefused, ofFolder == .notPermitted || StateTrouble.isClosed(path) { trouble = .notPermitted }
         let said = error.message ?? "SQLite result \(error.extendedResultCode.rawValue)"
@@ -118,17 +118,17 @@ extension HistoryError {
     }
 }
 
-/// A file of the state folder that is damaged: the cause of a `HistoryError` with `.stateDamaged`.
+/// A damaged file of the state folder: the cause of a `HistoryError` with `.stateDamaged`.
 package struct DamagedFile: Error {
     let path: String
     /// What was found in it.
     let cause: any Error
 
-    /// Puts a damaged file out of the way, so that it can be made again; it is kept for rescuing what
-    /// is in it, under a name with the time, as of now.
+    /// Moves a damaged file aside, so that it can be created again. It is kept for recovery, under a name
+    /// with this time.
     ///
-    /// - Parameter path: A database's `-wal` and `-shm` go with it.
-    /// - Returns: Where it is now.
+    /// - Parameter path: A database's `-wal` and `-shm` are moved with it.
+    /// - Returns: The new path.
     package static func moveAside(_ path: String, at time: HistoryTimestamp) throws(HistoryError) -> String {
         let digits = time.description.prefix { $0 != "." }.filter { $0 != "-" && $0 != ":" }
         var newPath = "\(path).damaged-\(digits)Z"
@@ -143,7 +143,7 @@ package struct DamagedFile: Error {
                 "The file \"\(path)\" is damaged, and cannot be moved away: \(String(cString: strerror(number))).",
                 hint: trouble.hint(at: path))
         }
-        // It is removed a while after this, not after its last use.
+        // Its age counts from now, not from its last use, so that it is not removed too soon.
         utimensat(AT_FDCWD, newPath, nil, 0)
         return newPath
     }

@@ -1,14 +1,14 @@
-/// A binary property list, read in place: an object is looked at when it is asked for, by its number.
+/// A binary property list, read in place: an object is decoded when it is requested by number.
 ///
-/// Nothing is followed by itself, so no depth of nesting and no cycle costs anything. Every offset and count is
-/// checked against the bytes that are there. (The format is described in Apple's CFBinaryPList.c.)
+/// References are not followed automatically, so deep nesting and cycles do no harm. Every offset and
+/// count is checked against the available bytes. (Apple's CFBinaryPList.c describes the format.)
 struct BinaryPropertyList: Sendable {
     struct Failure: Error, Equatable {
         let message: String
         init(_ message: String) { self.message = message }
     }
 
-    /// The numbers of other objects, where they lie in the bytes.
+    /// The numbers of other objects, as a range of the bytes.
     struct References: Sendable {
         let start: Int
         let count: Int
@@ -24,7 +24,7 @@ struct BinaryPropertyList: Sendable {
         case data(Range<Int>)
         case ascii(Range<Int>)
         case utf16(Range<Int>)
-        /// The number of an object of a keyed archive.
+        /// The number of an object in a keyed archive.
         case uid(Int)
         case array(References)
         case dictionary(keys: References, values: References)
@@ -53,7 +53,7 @@ struct BinaryPropertyList: Sendable {
         objectCount = try number(trailer + 8)
         top = try number(trailer + 16)
         offsetTable = try number(trailer + 24)
-        // The products cannot overflow: each number is at most the count of the bytes, or eight.
+        // The products cannot overflow: each number is at most the number of bytes, or eight.
         guard (1...8).contains(offsetSize), (1...8).contains(referenceSize), top < objectCount,
             offsetTable <= trailer, objectCount * offsetSize <= trailer - offsetTable
         else { throw Failure("its table of objects is not inside of it") }
@@ -97,10 +97,10 @@ struct BinaryPropertyList: Sendable {
         return number
     }
 
-    /// Of UTF-16.
+    /// A UTF-16 code unit.
     private func unit(at place: Int) -> UInt16 { UInt16(bytes[place]) << 8 | UInt16(bytes[place + 1]) }
 
-    /// A text; nil if the object is another.
+    /// A text; nil if the object is something else.
     func text(_ node: Node) -> String? {
         switch node {
         case .ascii(let range): String(decoding: bytes[range], as: UTF8.self)
@@ -120,7 +120,7 @@ struct BinaryPropertyList: Sendable {
 
     // MARK: Bytes
 
-    /// Big-endian; nil where it is not inside, or does not fit.
+    /// A big-endian integer; nil if it is out of bounds, or does not fit.
     private func integer(_ start: Int, _ size: Int) -> Int? {
         guard start >= 0, size <= 8, start <= bytes.count - size else { return nil }
         var value: UInt64 = 0
@@ -129,7 +129,7 @@ struct BinaryPropertyList: Sendable {
     }
 
     private func integer(after start: Int, power: Int) throws(Failure) -> Int64 {
-        // Sixteen bytes hold what is beyond Int64: of these the lower half.
+        // Sixteen bytes hold integers beyond Int64; only their lower half is used.
         guard power <= 4 else { throw Failure("an integer has no valid size") }
         let size = 1 << power
         guard start + 1 + size <= bytes.count else { throw Failure("an object is cut off") }
@@ -146,7 +146,7 @@ struct BinaryPropertyList: Sendable {
         }
     }
 
-    /// How many there are of what follows a marker, and where that begins.
+    /// The count after a marker, and where the content begins.
     private func count(_ start: Int) throws(Failure) -> (count: Int, start: Int) {
         let low = Int(bytes[start] & 15)
         if low < 15 { return (low, start + 1) }

@@ -1,10 +1,10 @@
 import GRDB
 import GRDBSQLite
 
-/// What a store says of its entities: their numbers and names, and its model. A migration changes all of it, and the
-/// history with it, so it is read in the same transaction as the history.
+/// A store's description of its entities: their numbers and names, and its model. A migration changes all
+/// of it together with the history, so it is read in the same transaction as the history.
 struct CoreDataCatalog: Sendable {
-    /// What Core Data changes with the model.
+    /// What Core Data changes together with the model.
     struct Version: Sendable, Equatable {
         let schema: Int64
         fileprivate let metadata: [UInt8]
@@ -22,7 +22,7 @@ struct CoreDataCatalog: Sendable {
     /// An entity, and how its changes are read.
     struct Known: Sendable {
         let entity: Entity
-        /// Nil where the slots of its properties are not known.
+        /// Nil if the slots of its properties are unknown.
         let slots: PropertySlots?
         let preserved: PreservedAttributes
     }
@@ -31,16 +31,16 @@ struct CoreDataCatalog: Sendable {
     let storeID: StoreID
     let tables: CoreDataTables
     let entities: [Int64: Known]
-    /// Nil where the store has none, or it cannot be read.
+    /// Nil if the store has none, or it cannot be read.
     let model: ObjectModel?
-    /// Why the names of properties are not known.
+    /// Why the names of properties are unknown.
     let modelProblem: ObjectModel.Unreadable?
 
     /// Far more than any model has.
     private static let mostEntities = 10_000
     private static let mostModelBytes: Int64 = 16 << 20
 
-    /// Reads what changes with the model, without the model.
+    /// Reads the version without the model itself.
     static func version(_ db: Database, schema: Int64) throws -> Version {
         var metadata: [UInt8] = []
         let own = try CoreDataTables.columns(of: "Z_METADATA", db)
@@ -58,7 +58,7 @@ struct CoreDataCatalog: Sendable {
             schema: schema, metadata: metadata, modelSize: try modelSize(db), numbers: try numbers(db))
     }
 
-    /// 0 where the store has no model.
+    /// 0 if the store has no model.
     private static func modelSize(_ db: Database) throws -> Int64 {
         guard try StoreRecorder.isTable(db, "Z_MODELCACHE"),
             try CoreDataTables.columns(of: "Z_MODELCACHE", db).contains("Z_CONTENT")
@@ -106,7 +106,7 @@ struct CoreDataCatalog: Sendable {
         entities = try Self.entities(db, version, model)
     }
 
-    /// As far as it can be read: what is damaged beside the history, and which entities have no names, is not asked.
+    /// Reads what is readable. Damage outside the history and entities without names are ignored.
     init(salvaging db: Database) throws {
         tables = try CoreDataTables(db)
         storeID = (try? CoreDataTables.storeID(db)) ?? .none
@@ -120,9 +120,9 @@ struct CoreDataCatalog: Sendable {
         entities = (try? Self.entities(db, version, model)) ?? [:]
     }
 
-    /// One row by itself for each entity.
+    /// Reads each entity's row separately.
     private static func readableNumbers(_ db: Database) -> [PrimaryKey] {
-        // Core Data gives them from 1 on, and its own from 16001 on.
+        // Core Data numbers an app's entities from 1, and its own from 16001.
         (Array(1...2000) + Array(16_001...16_010)).compactMap { number in
             try? db.rows("SELECT Z_ENT, Z_NAME, Z_SUPER FROM Z_PRIMARYKEY NOT INDEXED WHERE Z_ENT = ?", number)
             {
@@ -166,7 +166,7 @@ struct CoreDataCatalog: Sendable {
             slots: isAgreed ? PropertySlots(of: name, in: model) : nil, preserved: preserved)
     }
 
-    /// An entity of which nothing but its name, or nothing but its number, is known.
+    /// An entity of which only the name, or only the number, is known.
     static func unnamed(_ number: Int64, _ name: String?) -> Known {
         Known(
             entity: Entity(

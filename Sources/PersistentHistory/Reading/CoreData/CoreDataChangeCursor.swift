@@ -1,7 +1,8 @@
 import GRDB
 import GRDBSQLite
 
-/// The changes after a transaction, in the order of their transactions, as they lie in the table: an index may be damaged.
+/// The changes after a transaction, in the order of their transactions. They are read from the table
+/// itself, because an index may be damaged.
 struct CoreDataChangeCursor {
     private let db: Database
     private let rows: OpaquePointer
@@ -9,8 +10,8 @@ struct CoreDataChangeCursor {
     private var isAtRow = false
     private var last: (transaction: Int64, number: Int64)?
 
-    /// - Parameter number: A transaction whose changes are not wanted, nor those of what is beyond it. Before the first and
-    ///   after the last one, all changes are looked at.
+    /// - Parameter number: The transaction to begin after. Its own changes, and those on its other side,
+    ///   are skipped. Before the first and after the last one, all changes are examined.
     init(
         _ db: Database, _ tables: CoreDataTables, isReversed: Bool, from number: Int64, _ bounds: HistoryBounds
     ) throws {
@@ -31,14 +32,14 @@ struct CoreDataChangeCursor {
 
     func end() { sqlite3_reset(rows) }
 
-    /// The current row, if it is of a transaction.
+    /// The current row, if it belongs to a transaction.
     func row(of transaction: Int64) throws -> OpaquePointer? {
         guard isAtRow, let last else { return nil }
         if isReversed ? last.transaction > transaction : last.transaction < transaction { throw isLost }
         return last.transaction == transaction ? rows : nil
     }
 
-    /// After the last transaction.
+    /// Requires that no changes are left after the last transaction.
     func requireEnd() throws { if isAtRow { throw isLost } }
 
     private var isLost: UnexpectedValue {
@@ -60,7 +61,7 @@ struct CoreDataChangeCursor {
         last = new
     }
 
-    /// The number of the first change of a transaction or a later one, by halving.
+    /// The number of the first change of a transaction or a later one, by binary search.
     private static func firstChange(_ db: Database, ofTransactionsFrom number: Int64) throws -> Int64 {
         var (low, high): (Int64, Int64) = (0, 0)
         try db.rows("SELECT max(Z_PK) FROM ACHANGE NOT INDEXED") { row in

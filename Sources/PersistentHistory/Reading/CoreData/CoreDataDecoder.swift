@@ -1,14 +1,14 @@
 import GRDB
 import GRDBSQLite
 
-/// Reads the rows of `ACHANGE`, as `CoreDataTables.changeQuery` selects them.
+/// Decodes the rows of `ACHANGE` that `CoreDataTables.changeQuery` selects.
 struct CoreDataDecoder {
     typealias Known = CoreDataCatalog.Known
 
     private let catalog: CoreDataCatalog
-    /// Consecutive rows are usually of one entity.
+    /// Consecutive rows usually belong to one entity.
     private var last: (number: Int64, known: Known)?
-    /// Most updates of an entity write one of a few sets of properties.
+    /// Most updates of an entity change one of a few sets of properties.
     private var changed: [Bitmap: PropertySlots.Changed] = [:]
     private var unnamed: [Int64: Known] = [:]
 
@@ -17,7 +17,7 @@ struct CoreDataDecoder {
         let bytes: [UInt8]
     }
 
-    /// More than any store has need of; then they are forgotten.
+    /// More than any store needs. Beyond this, the cache is cleared.
     private static let mostBitmaps = 1000
 
     init(_ catalog: CoreDataCatalog) { self.catalog = catalog }
@@ -84,7 +84,7 @@ struct CoreDataDecoder {
         let count = Int(sqlite3_column_bytes(row, 5))
         let bytes = UnsafeBufferPointer(
             start: sqlite3_column_blob(row, 5)?.assumingMemoryBound(to: UInt8.self), count: count)
-        // One that does not fit may be of any length.
+        // A bitmap of another size may have any length.
         guard count == (slots.count + 7) / 8 else { return .unknown }
         let bitmap = Bitmap(entity: known.entity.shape, bytes: Array(bytes))
         if let changed = changed[bitmap] { return changed }
@@ -96,7 +96,7 @@ struct CoreDataDecoder {
 
     private func tombstone(_ row: OpaquePointer, _ known: Known, at time: HistoryTimestamp) -> Tombstone? {
         var values: [(column: Entity.Column, value: HistoryValue)] = []
-        // A null says nothing: the attribute had no value, or it was not kept.
+        // A null says nothing: the attribute had no value, or it was not preserved.
         for index in 0..<catalog.tables.tombstones
         where sqlite3_column_type(row, Int32(6 + index)) != SQLITE_NULL {
             values.append(known.preserved.value(index, HistoryValue(row, Int32(6 + index))))
@@ -106,7 +106,8 @@ struct CoreDataDecoder {
     }
 }
 
-/// The origins of transactions, as `CoreDataTables.transactionQuery` selects them. Most have one of a few.
+/// The origins of the transactions that `CoreDataTables.transactionQuery` selects. Most have one of a
+/// few.
 struct CoreDataOrigins {
     private struct Key: Hashable {
         let numbers: [Int64]
@@ -116,7 +117,7 @@ struct CoreDataOrigins {
     private var known: [Key: Authorship] = [:]
     private var last: (key: Key, authorship: Authorship)?
     private static let most = 1000
-    /// No name, and no path that is one, is longer.
+    /// No name or path is longer.
     private static let longest = 1 << 16
 
     mutating func origin(_ row: OpaquePointer, _ db: Database, _ tables: CoreDataTables) throws -> Origin {
@@ -163,7 +164,7 @@ struct CoreDataOrigins {
         return Key(numbers: numbers, texts: texts)
     }
 
-    /// A number leads to a text in a table of its own; where there is none, the text is beside it.
+    /// A number refers to a text in a separate table. Without a number, the text is in the row itself.
     private func authorship(_ key: Key, _ db: Database) throws -> Authorship {
         let texts = try zip(key.numbers, key.texts).map { number, text in
             guard number != .min else { return text?.text }
@@ -184,7 +185,7 @@ struct CoreDataOrigins {
 }
 
 extension HistoryTimestamp {
-    /// A time as Core Data stores it, to the microsecond; what is finer than milliseconds is cut off.
+    /// A time as Core Data stores it, to the microsecond. Anything finer than milliseconds is cut off.
     init(secondsSince2001 seconds: Double) {
         let microseconds = (seconds * 1_000_000).rounded()
         guard microseconds.magnitude < 1e21, let whole = Int64(exactly: (microseconds / 1000).rounded(.down))

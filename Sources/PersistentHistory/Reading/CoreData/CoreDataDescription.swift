@@ -1,7 +1,7 @@
 import GRDB
 import GRDBSQLite
 
-/// What `historyctl describe` shows of a store that Core Data or SwiftData writes.
+/// The content of `historyctl describe` for a store that Core Data or SwiftData writes.
 public struct CoreDataDescription: Sendable {
     /// An entity of the store.
     public struct Entity: Sendable {
@@ -11,32 +11,33 @@ public struct CoreDataDescription: Sendable {
         public let number: Int64
         /// The entity that it inherits from.
         public let parent: String?
-        /// As the model has it, with the properties, the inherited ones included; nil where there is no model.
+        /// The entity in the model, with its properties including inherited ones; nil if there is no
+        /// model.
         public let model: ObjectModel.Entity?
-        /// In the order of the columns in which tombstones keep them.
+        /// The preserved attributes, in the order of their tombstone columns.
         public let preserved: [String]
-        /// Whether the properties that an update wrote are known by name.
+        /// Whether the names of the properties that an update changed are known.
         public let namesAreKnown: Bool
         /// The number of the entity's changes in the history.
         public let changes: Int64
 
-        /// In the order of the model: inherited ones first, and by name.
+        /// In the model's order: inherited ones first, and by name.
         public let properties: [ObjectModel.Property]
     }
 
     /// `Z_UUID`.
     public let storeID: StoreID
-    /// Of the framework that wrote the store last (`NSPersistenceFrameworkVersion`).
+    /// The version of the framework that last wrote the store (`NSPersistenceFrameworkVersion`).
     public let frameworkVersion: Int64?
-    /// The identifiers of the model's version, where it has any.
+    /// The identifiers of the model's version, if any.
     public let modelVersions: [String]
-    /// Why the model cannot be read; nil where it can.
+    /// Why the model cannot be read; nil if it can.
     public let modelProblem: String?
     /// The oldest token after which the history can be read; nil if nothing was ever recorded.
     public let firstToken: HistoryToken?
     /// The token of the newest transaction.
     public let lastToken: HistoryToken?
-    /// When the oldest transaction that is there was made.
+    /// When the oldest existing transaction was made.
     public let firstTime: HistoryTimestamp?
     /// When the newest transaction was made.
     public let lastTime: HistoryTimestamp?
@@ -44,16 +45,16 @@ public struct CoreDataDescription: Sendable {
     public let transactions: Int64
     /// How many changes the history has.
     public let changes: Int64
-    /// What the history takes of the file, and what is missing in it.
+    /// How much of the file the history uses, and what is missing in it.
     public let footprint: CoreDataFootprint
     /// Whether the store has a history.
     public let hasHistory: Bool
     /// By number.
     public let entities: [Entity]
 
-    /// Of a store with or without a history.
+    /// Describes a store with or without a history.
     ///
-    /// - Throws: `HistoryError`; with `.notTracked` where Core Data does not write the store.
+    /// - Throws: `HistoryError`; with `.notTracked` if Core Data does not write the store.
     public init(anyStore path: String) throws {
         let connection = try UntouchedConnection(path: path, timeout: .seconds(5))
         let result = Result {
@@ -69,7 +70,7 @@ public struct CoreDataDescription: Sendable {
         self = try result.get()
     }
 
-    /// - Throws: `HistoryError`; with `.notTracked` where the store has no Core Data history.
+    /// - Throws: `HistoryError`; with `.notTracked` if the store has no Core Data history.
     public init(path: String) throws {
         let reader = try CoreDataReader(path: path)
         let result = Result { try CoreDataDescription(reader) }
@@ -125,7 +126,7 @@ public struct CoreDataDescription: Sendable {
             }
     }
 
-    /// Of the property list in `Z_METADATA`, which need not be there.
+    /// From the property list in `Z_METADATA`, which may be missing.
     private static func metadata(_ db: Database) throws -> (framework: Int64?, versions: [String]) {
         let own = try CoreDataTables.columns(of: "Z_METADATA", db)
         guard own.contains("Z_PLIST") else { return (nil, []) }
@@ -155,7 +156,7 @@ public struct CoreDataDescription: Sendable {
 }
 
 extension CoreDataCatalog {
-    /// Whether an entity is one of the history itself, which the model does not have.
+    /// Whether an entity belongs to the history itself, which the model does not contain.
     func isOfHistory(_ number: Int64) -> Bool {
         guard let name = entities[number]?.entity.name, number > 16_000 else { return false }
         return ["CHANGE", "TRANSACTION", "TRANSACTIONSTRING"].contains(name) && model?.entities[name] == nil

@@ -1,16 +1,16 @@
 import GRDB
 import GRDBSQLite
 
-/// What a Core Data history takes of the file, by entity and by month, and what is missing in it: read once, in bounded
-/// memory.
+/// How much of the file a Core Data history uses, by entity and by month, and what is missing in it. It
+/// is read once, in bounded memory.
 public struct CoreDataFootprint: Sendable {
-    /// Some of the history.
+    /// The size of a part of the history.
     public struct Share: Sendable, Hashable {
         /// How many transactions there are.
         public fileprivate(set) var transactions: Int64 = 0
         /// How many changes they have.
         public fileprivate(set) var changes: Int64 = 0
-        /// How many bytes the rows take, estimated from their values.
+        /// The size of the rows in bytes, estimated from their values.
         public fileprivate(set) var bytes: Int64 = 0
     }
 
@@ -18,22 +18,23 @@ public struct CoreDataFootprint: Sendable {
     public private(set) var entities: [Int64: Share] = [:]
     /// By the month of the transactions' times, such as `2026-11`.
     public private(set) var months: [String: Share] = [:]
-    /// How many transactions and changes there are.
+    /// The whole history.
     public private(set) var whole = Share()
-    /// The numbers of transactions that are missing behind the first, up to a hundred gaps.
+    /// The numbers of transactions that are missing after the first, up to a hundred gaps.
     public private(set) var missing: [ClosedRange<Int64>] = []
     /// How many changes have no transaction.
     public private(set) var orphans: Int64 = 0
-    /// What the history's tables and their indexes take in the file; nil if SQLite was built without `dbstat`.
+    /// The size of the history's tables and their indexes in the file; nil if SQLite was built without
+    /// `dbstat`.
     public private(set) var fileBytes: Int64?
 
-    /// What SQLite and Core Data store for a row beside its values.
+    /// The bytes that SQLite and Core Data store for a row in addition to its values.
     private static let overhead: Int64 = 30
     private static let mostGaps = 100
-    /// A damaged store may have any times and any entities.
+    /// A damaged store may contain any times and any entities.
     private static let mostShares = 10_000
 
-    /// Of no history.
+    /// The footprint of a store without a history.
     static let none = CoreDataFootprint()
     private init() {}
 

@@ -1,9 +1,9 @@
 import GRDB
 import GRDBSQLite
 
-/// What the pipeline reads of a store that Core Data writes.
+/// Lets the pipeline read a store that Core Data writes.
 extension CoreDataReader: HistorySource {
-    /// The version of the schema, whose model is read where it has changed.
+    /// The schema version. The model is read if it has changed.
     func schemaVersion() throws -> Int64 { try read { _, catalog in catalog.version.schema } }
 
     func end() throws -> (number: Int64, fingerprint: String?) {
@@ -46,12 +46,12 @@ extension CoreDataReader: HistorySource {
         }
     }
 
-    /// It is only read.
+    /// The store is only read.
     var recorder: HistoryReader? { nil }
 
     // MARK: Fetching
 
-    /// Rows are not read: whoever wants values is given those of no row.
+    /// Rows are not read: a request for values receives values without rows.
     private func noValues(_ wanted: WantedValues?, at number: Int64) -> RowValues? {
         wanted.map { RowValues(at: HistoryToken(store: storeID, number: number), $0, [:]) }
     }
@@ -71,7 +71,8 @@ extension CoreDataReader: HistorySource {
                 batch = try self.batch(
                     db, catalog, bounds, after: number, isPosition: true, partSize: partSize)
             } catch let error as HistoryError where error.code == .tokenExpired {
-                // A purge passed it by, or there is a gap: a consumer that has not had it finds out when it reads on.
+                // It was purged, or there is a gap. A consumer that has not received it finds out when it
+                // reads on.
             }
             let end = max(bounds.end, batch.end)
             let isSeen = batch.isLast && batch.end == end && batch.fingerprint != nil
@@ -118,7 +119,7 @@ extension CoreDataReader: HistorySource {
         try CoreDataReader(path: path, timeout: timeout, partSize: partSize, gaps: gaps)
     }
 
-    /// Reads in one SQL transaction, where a large transaction is still what it was.
+    /// Reads in one SQL transaction, if a large transaction is unchanged.
     private func reading<T>(
         _ transaction: HistoryTransaction, _ body: (inout CoreDataRows) throws -> T
     ) throws -> T {

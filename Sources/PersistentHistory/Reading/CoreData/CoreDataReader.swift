@@ -1,23 +1,23 @@
 import GRDB
 import GRDBSQLite
 
-/// Reads the history that Core Data or SwiftData wrote into a store, and changes nothing: not a byte of the file, of its
-/// `-wal` or of its folder.
+/// Reads the history that Core Data or SwiftData wrote into a store, and changes nothing: not a byte of
+/// the file, its `-wal` or its folder.
 ///
-/// A transaction's position is its `Z_PK` in `ATRANSACTION`. Each batch is read in its own SQL transaction, with the model
-/// and the numbers of the entities, which a migration changes.
+/// A transaction's position is its `Z_PK` in `ATRANSACTION`. Each batch is read in its own SQL
+/// transaction, together with the model and the numbers of the entities, which a migration changes.
 public final class CoreDataReader: Sendable {
     /// The store's file.
     public let path: String
     /// `Z_UUID` of the store that was opened.
     public let storeID: StoreID
-    /// Transactions with more changes are read in parts where that is possible.
+    /// Transactions with more changes are read in parts where possible.
     let partSize: Int
     let gaps: KnownGaps
     private let connection: UntouchedConnection
     private let known = Locked<Known?>(nil)
 
-    /// What was read of the store besides the history, and after which commits of others.
+    /// What was read from the store besides the history, and the state of the store at that time.
     private struct Known: Sendable {
         let catalog: CoreDataCatalog
         let dataVersion: Int64
@@ -28,7 +28,7 @@ public final class CoreDataReader: Sendable {
     /// - Parameters:
     ///   - path: The store's file.
     ///   - timeout: How long to wait for a lock that another process holds.
-    /// - Throws: `HistoryError`; with `.notTracked` where the store has no Core Data history.
+    /// - Throws: `HistoryError`; with `.notTracked` if the store has no Core Data history.
     public convenience init(path: String, timeout: Duration = .seconds(5)) throws {
         try self.init(path: path, timeout: timeout, partSize: TransactionOutline.partSize)
     }
@@ -39,7 +39,7 @@ public final class CoreDataReader: Sendable {
         try self.init(UntouchedConnection(path: path, timeout: timeout), partSize: partSize, gaps: gaps)
     }
 
-    /// - Parameter connection: Is closed where this fails.
+    /// - Parameter connection: Closed if this fails.
     init(
         _ connection: UntouchedConnection, partSize: Int = TransactionOutline.partSize,
         gaps: KnownGaps = KnownGaps()
@@ -57,7 +57,7 @@ public final class CoreDataReader: Sendable {
                 return try CoreDataTables.storeID(db)
             }
         } catch {
-            // The first failure is the one to report.
+            // The first error is the one to report.
             try? connection.close()
             throw error
         }
@@ -83,12 +83,13 @@ public final class CoreDataReader: Sendable {
 
     // MARK: Reading
 
-    /// Reads in one transaction, with what belongs to the history at that moment.
+    /// Reads in one transaction, with the catalog that belongs to the history at that moment.
     func read<T>(_ body: (Database, CoreDataCatalog) throws -> T) throws -> T {
         try connection.read { db in try body(db, try catalog(db)) }
     }
 
-    /// It is read again where the store was written to and something is different of what a migration changes.
+    /// Reads the catalog again if the store was written to and something that a migration changes is
+    /// different.
     private func catalog(_ db: Database) throws -> CoreDataCatalog {
         let schema = try db.currentSchemaVersion()
         let dataVersion = try db.firstRow("PRAGMA data_version") { sqlite3_column_int64($0, 0) }
@@ -121,26 +122,26 @@ public final class CoreDataReader: Sendable {
 
     // MARK: Positions
 
-    /// The token of the newest transaction, also where it has been purged.
+    /// The token of the newest transaction, even if it has been purged.
     public func newestToken() throws -> HistoryToken { try bounds().newest }
 
     /// The oldest token after which the history can be read.
     public func oldestToken() throws -> HistoryToken { try bounds().oldest }
 
-    /// Checks that everything after a token is still there.
+    /// Checks that everything after a token still exists.
     ///
     /// - Throws: `HistoryError` with `.tokenForeign`, `.tokenExpired` or `.tokenAhead`.
     public func check(after token: HistoryToken) throws {
         try bounds().check(after: token)
     }
 
-    /// Where to begin reading backwards what is older than a token's transaction: for `reversedBatch(before:)`.
+    /// Where to start reading backwards from before a token's transaction: for `reversedBatch(before:)`.
     public func start(of token: HistoryToken) throws -> Int64 {
         try bounds().checkReaches(token)
         return token.number
     }
 
-    /// The entities as the store's model has them now.
+    /// The entities in the store's present model.
     public func entities() throws -> [Entity] {
         try read { _, catalog in
             catalog.entities.filter { !catalog.isOfHistory($0.key) }.map(\.value.entity).sorted {
@@ -165,7 +166,7 @@ public final class CoreDataReader: Sendable {
     ///
     /// - Parameters:
     ///   - number: Read what is older than this; nil for everything.
-    ///   - limit: About how many changes a batch has at most.
+    ///   - limit: The approximate maximum number of changes in a batch.
     ///   - filter: Selects transactions and changes.
     /// - Throws: `HistoryError`.
     public func reversedBatch(
@@ -217,7 +218,7 @@ public final class CoreDataReader: Sendable {
         _ filter: HistoryFilter = HistoryFilter(), partSize: Int?
     ) throws -> HistoryBatch {
         try bounds.with(gaps).check(after: number, isPosition: isPosition)
-        // Without any transaction there may be changes: then some are missing.
+        // There may be changes without any transaction: then some transactions are missing.
         if bounds.end <= number, number > 0 {
             return HistoryBatch(transactions: [], end: number, isLast: last == .max, fingerprint: nil)
         }
@@ -228,9 +229,9 @@ public final class CoreDataReader: Sendable {
         }
     }
 
-    /// Reads transactions, and remembers the gap that this finds.
+    /// Reads transactions, and remembers a gap that it finds.
     ///
-    /// - Throws: `HistoryError` with `.tokenExpired` where the history has one.
+    /// - Throws: `HistoryError` with `.tokenExpired` if the history has a gap.
     private func reportingGaps<T>(
         _ db: Database, _ catalog: CoreDataCatalog, _ bounds: HistoryBounds, _ body: () throws -> T
     ) throws -> T {

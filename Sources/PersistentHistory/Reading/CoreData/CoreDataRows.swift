@@ -1,7 +1,7 @@
 import GRDB
 import GRDBSQLite
 
-/// Steps through the transactions of a Core Data history and their changes, side by side.
+/// Reads the transactions of a Core Data history and their changes in parallel.
 struct CoreDataRows {
     let db: Database
     let catalog: CoreDataCatalog
@@ -14,7 +14,7 @@ struct CoreDataRows {
 
     private var origins = CoreDataOrigins()
     private var decoder: CoreDataDecoder
-    /// After so many rows a piece of work ends, and another begins.
+    /// A unit of work ends after this many rows.
     private static let rowsPerWork = 10_000
     private var rowCount = 0
 
@@ -35,11 +35,12 @@ struct CoreDataRows {
     // MARK: Batches
 
     /// - Parameters:
-    ///   - number: The transaction after which it begins, or before which, backwards.
-    ///   - limit: The number of changes after which the batch ends. A transaction without any counts as one.
-    /// - Throws: `HistoryGap` where transactions are missing right after the first, or before it.
+    ///   - number: The transaction to begin after, or before if reading backwards.
+    ///   - limit: The number of changes after which the batch ends. A transaction without changes counts
+    ///     as one.
+    /// - Throws: `HistoryGap` if transactions are missing right after that transaction, or before it.
     mutating func batch(after number: Int64, through last: Int64, limit: Int) throws -> HistoryBatch {
-        // Backwards, what is missing at the end of the history has to be noticed, too.
+        // Backwards, a gap at the end of the history must be noticed, too.
         let number = isReversed ? min(number, bounds.end + 1) : number
         let order = isReversed ? "< ?1 ORDER BY Z_PK DESC" : "> ?1 ORDER BY Z_PK"
         let rows = try statement(catalog.tables.transactionQuery(order))
@@ -65,7 +66,7 @@ struct CoreDataRows {
             let own = CoreDataTables.fingerprint(rows, 1)
             let (read, seen) = try self.changes(of: id, origin, &changes)
             guard let read else {
-                // A large one is alone in its batch.
+                // A large transaction is alone in its batch.
                 if size.count > 0 { return batch(isLast: false) }
                 let outline = try outline(of: id, fingerprint: own)
                 transactions = [
@@ -87,12 +88,12 @@ struct CoreDataRows {
         return batch(isLast: last == .max)
     }
 
-    /// What is missing behind the last transaction that is there: the store knows which was the newest.
+    /// The gap after the last existing transaction: the store records the number of the newest.
     private func missingAtEnd(_ end: Int64) -> HistoryGap? {
         isReversed ? nil : HistoryGap(after: end, before: bounds.end + 1, floor: bounds.floor)
     }
 
-    /// The last gap, from one that was found on.
+    /// The last gap, starting from a known one.
     mutating func lastGap(from first: HistoryGap) throws -> HistoryGap {
         let rows = try statement("SELECT Z_PK FROM ATRANSACTION NOT INDEXED WHERE Z_PK > ?1 ORDER BY Z_PK")
         defer { sqlite3_reset(rows) }
@@ -116,7 +117,7 @@ struct CoreDataRows {
             .changes(isReversed ? changes.reversed() : changes))
     }
 
-    /// - Returns: The changes that are wanted, nil where there are too many to be read at once; and how many there are.
+    /// - Returns: The wanted changes, nil if there are too many to read at once; and their number.
     private mutating func changes(of id: Int64, _ origin: Origin, _ cursor: inout CoreDataChangeCursor) throws
         -> ([HistoryChange]?, seen: ReadSize)
     {
@@ -153,7 +154,7 @@ struct CoreDataRows {
         guard try rows.step(db) else { return nil }
         countRow()
         let id = sqlite3_column_int64(rows, 0)
-        // The pages of a damaged table may lead back to where they were.
+        // The pages of a damaged table may form a cycle.
         guard isReversed ? id < last : id > last, HistoryPosition.range.contains(id) else {
             throw UnexpectedValue("the transaction \(id) follows the transaction \(last)")
         }
@@ -171,7 +172,7 @@ struct CoreDataRows {
         return rows
     }
 
-    /// Who made the transactions after one, and when.
+    /// The authors and times of the transactions after a position.
     mutating func backlog(after number: Int64) throws -> Backlog {
         let rows = try statement(catalog.tables.transactionQuery("> ?1 ORDER BY Z_PK"))
         defer { sqlite3_reset(rows) }
@@ -229,7 +230,7 @@ struct CoreDataRows {
         return changes
     }
 
-    /// Single changes of a large transaction, without tombstones; those that are not there are left out.
+    /// Single changes of a large transaction, without tombstones. Missing ones are left out.
     mutating func changes(at numbers: [Int64], of transaction: HistoryTransaction) throws -> [HistoryChange] {
         let rows = try statement(catalog.tables.changeQuery("Z_PK = ?1 AND ZTRANSACTIONID = ?2"))
         defer { sqlite3_reset(rows) }
@@ -250,7 +251,7 @@ struct CoreDataRows {
 }
 
 extension HistoryFilter {
-    /// Whether a transaction without changes may be wanted: where nothing is asked of its changes.
+    /// Whether a transaction without changes may match: if the filter needs nothing of its changes.
     var acceptsEmpty: Bool {
         entities == nil && operations == nil && objects == nil && properties == nil
     }

@@ -1,16 +1,17 @@
 import GRDB
 import GRDBSQLite
 
-/// Reads what is left of a damaged history of Core Data's: by the rows of the tables, without an index, past whatever
-/// cannot be read.
+/// Reads what is left of a damaged Core Data history: from the rows of the tables, without an index, and
+/// past anything unreadable.
 package struct CoreDataSalvage {
-    /// What is found, in the order of the transactions.
+    /// The findings, in the order of the transactions.
     package enum Finding {
-        /// One of more than some thousand changes comes in parts, each with the transaction.
+        /// A transaction. One with more than some thousand changes comes in parts, each with the
+        /// transaction.
         case transaction(HistoryTransaction)
-        /// Changes whose transaction is not there: who made them, and when, is not known.
+        /// Changes whose transaction is missing, so that their author and time are unknown.
         case changes([HistoryChange], of: HistoryToken)
-        /// Transactions that are not there.
+        /// Missing transactions.
         case missing(ClosedRange<Int64>)
     }
 
@@ -20,9 +21,9 @@ package struct CoreDataSalvage {
         package fileprivate(set) var changes = 0
         package fileprivate(set) var missing: Int64 = 0
         package fileprivate(set) var orphans = 0
-        /// Rows that are there, and have a value that cannot be.
+        /// Existing rows with an impossible value.
         package fileprivate(set) var unreadable = 0
-        /// What SQLite says of the pages of the history's tables.
+        /// SQLite's messages about the pages of the history's tables.
         package fileprivate(set) var damage: [String] = []
 
         package var isWhole: Bool { missing == 0 && orphans == 0 && unreadable == 0 && damage.isEmpty }
@@ -37,14 +38,15 @@ package struct CoreDataSalvage {
     private var summary = Summary()
     private var last: Int64?
 
-    /// - Throws: `HistoryError` where not even the tables can be found; what the body throws.
+    /// - Throws: `HistoryError` if not even the tables can be found; what the body throws.
     package static func read(_ path: String, _ body: (Finding) throws -> Void) throws -> Summary {
         let connection = try UntouchedConnection(path: path, timeout: .seconds(5))
         let result = Result {
             try withoutActuallyEscaping(body) { body in
                 try connection.read { db in
                     guard try StoreRecorder.hasCoreDataHistory(db) else { throw CoreDataReader.noHistory(path) }
-                    // One bad cell would make its whole page unreadable. SQLite checks each cell that it reads.
+                    // With this check, one bad cell would make its whole page unreadable. SQLite still
+                    // checks each cell that it reads.
                     try db.execute(sql: "PRAGMA cell_size_check = OFF")
                     var salvage = try CoreDataSalvage(db, body)
                     try salvage.run()
@@ -95,7 +97,7 @@ package struct CoreDataSalvage {
         summary.damage = damage()
     }
 
-    /// A transaction, with its changes.
+    /// Reports a transaction with its changes.
     private mutating func tell(
         _ row: OpaquePointer, _ changes: inout SalvagedRows, _ change: inout OpaquePointer?
     )
@@ -130,13 +132,13 @@ package struct CoreDataSalvage {
     }
 
     private mutating func tellMissing(before id: Int64) throws {
-        // What is missing before the first was purged, as far as anyone can know.
+        // What is missing before the first transaction was presumably purged.
         guard let last, let gap = HistoryGap(after: last, before: id, floor: 0) else { return }
         summary.missing += Int64(gap.numbers.count)
         try body(.missing(gap.numbers))
     }
 
-    /// The changes of a transaction that come next, as many as fit into memory.
+    /// The next changes of a transaction, as many as fit into memory.
     private mutating func collect(
         _ changes: inout SalvagedRows, _ change: inout OpaquePointer?, of owner: Int64,
         at time: HistoryTimestamp?
@@ -160,7 +162,7 @@ package struct CoreDataSalvage {
         return found
     }
 
-    /// Which pages are damaged, as SQLite finds it.
+    /// Lists the damaged pages that SQLite finds.
     private func damage() -> [String] {
         ["ATRANSACTION", "ACHANGE", "Z_PRIMARYKEY"].flatMap { table -> [String] in
             let lines = try? String.fetchAll(db, sql: "PRAGMA integrity_check('\(table)')")
@@ -171,20 +173,20 @@ package struct CoreDataSalvage {
     }
 }
 
-/// The rows of a table in the order of their numbers. Where a page cannot be read, the rows behind it are looked for one by
-/// one.
+/// The rows of a table in the order of their numbers. After an unreadable page, the following rows are
+/// tried one by one.
 private struct SalvagedRows {
     private let scan: OpaquePointer
     private let single: OpaquePointer
     private let highest: Int64
     private var position = Int64.min
-    /// Nil while the scan goes on.
+    /// The number tried last; nil while the scan continues.
     private var probed: Int64?
     private var found = 0
 
-    /// After so many rows that were found one by one the scan is tried again.
+    /// After this many rows were found one by one, the scan is tried again.
     private static let mostProbes = 64
-    /// More numbers than this are not tried one by one.
+    /// At most this many numbers are tried one by one.
     private static let mostTried: Int64 = 5_000_000
 
     init(_ db: Database, _ scan: String, _ single: String, atMost highest: Int64) throws {
@@ -232,7 +234,7 @@ private struct SalvagedRows {
             position = number + 1
             found += 1
             if found == Self.mostProbes {
-                // The page may be passed: this row is the last of those.
+                // The damaged page may be over: this is the last of the rows found one by one.
                 probed = nil
                 begin()
             }

@@ -1,19 +1,19 @@
 import GRDB
 import GRDBSQLite
 
-/// The tables in which Core Data keeps a store's history, as far as they are needed to read it.
+/// The tables of a Core Data history, as far as reading needs them.
 struct CoreDataTables: Sendable, Hashable {
-    /// Whether strings are kept in a table of their own (`…TS` columns).
+    /// The columns whose strings are in separate tables (`…TS` columns).
     let stringColumns: Set<BinaryText>
     let transactionColumns: Set<BinaryText>
-    /// `ZTOMBSTONE0` and so on, as far as there is none missing.
+    /// The number of consecutive columns `ZTOMBSTONE0` and so on.
     let tombstones: Int
     let hasColumns: Bool
-    /// An index of the changes by their transactions. Nothing is read by it: it may be damaged. It shows whether the table
-    /// is.
+    /// An index of the changes by transaction. It is not used for reading, because it may be damaged, but
+    /// it shows whether the table is.
     let index: BinaryText?
 
-    /// Of a store without a history.
+    /// The tables of a store without a history.
     static let none = CoreDataTables()
 
     private init() {
@@ -21,7 +21,8 @@ struct CoreDataTables: Sendable, Hashable {
     }
 
     init(_ db: Database) throws {
-        // Without the numbers of the entities only their names are unknown; without its UUID no token has a store.
+        // Without the numbers of the entities only their names are unknown. Without its UUID the store
+        // has no tokens.
         for name in ["ATRANSACTION", "ACHANGE", "Z_METADATA"] where !(try StoreRecorder.isTable(db, name)) {
             throw UnexpectedValue("the table \(name) is missing")
         }
@@ -50,7 +51,7 @@ struct CoreDataTables: Sendable, Hashable {
             names: try Row.fetchAll(
                 db, sql: "SELECT name, hidden FROM pragma_table_xinfo(?)", arguments: [table]
             )
-            // A generated column may hold any expression.
+            // A generated column may contain any expression.
             .filter { try $0.integer("hidden") == 0 }.map { try $0.text("name") })
     }
 
@@ -64,7 +65,7 @@ struct CoreDataTables: Sendable, Hashable {
         ).map { BinaryText(try $0.text("name")) }
     }
 
-    /// Compares how many changes a transaction has in the table and in the index.
+    /// Compares the number of a transaction's changes in the table and in the index.
     func check(_ db: Database, changesOf transaction: Int64, count: Int) throws {
         guard let index else { return }
         let sql =
@@ -80,10 +81,11 @@ struct CoreDataTables: Sendable, Hashable {
 
     // MARK: Statements
 
-    /// Of a transaction's texts: the columns of `transactionQuery` behind the first two, twice.
+    /// The columns of a transaction's texts. `transactionQuery` selects them twice, after its first two
+    /// columns.
     static let texts = ["ZAUTHOR", "ZCONTEXTNAME", "ZPROCESSID", "ZBUNDLEID"]
 
-    /// Number and time of transactions; numbers of their texts, then the texts themselves.
+    /// Selects number and time of transactions, the numbers of their texts, and the texts themselves.
     func transactionQuery(_ condition: String) -> String {
         let numbers = Self.texts.map { stringColumns.contains($0 + "TS") ? $0 + "TS" : "NULL" }
         let texts = Self.texts.map { transactionColumns.contains($0) ? $0 : "NULL" }
@@ -91,7 +93,8 @@ struct CoreDataTables: Sendable, Hashable {
             "SELECT Z_PK, ZTIMESTAMP, \((numbers + texts).joined(separator: ", ")) FROM ATRANSACTION NOT INDEXED WHERE Z_PK \(condition)"
     }
 
-    /// Number, transaction, operation, entity and object of changes, their bitmaps and tombstones.
+    /// Selects number, transaction, operation, entity and object of changes, their bitmaps and
+    /// tombstones.
     func changeQuery(_ condition: String) -> String {
         let tombstones = (0..<tombstones).map { ", ZTOMBSTONE\($0)" }.joined()
         return """
@@ -101,13 +104,13 @@ struct CoreDataTables: Sendable, Hashable {
     }
 }
 
-/// What a store says of its Core Data history as a whole.
+/// A store's Core Data history as a whole.
 extension CoreDataTables {
-    /// Everything before has been purged, or never was.
+    /// Everything before the first transaction was purged, or never existed.
     static func bounds(_ db: Database) throws -> HistoryBounds {
         let first = try number(db, "SELECT min(Z_PK) FROM ATRANSACTION NOT INDEXED")
         let last = try number(db, "SELECT max(Z_PK) FROM ATRANSACTION NOT INDEXED")
-        // Core Data's own entities have numbers behind those of the app's.
+        // Core Data's own entities have higher numbers than the app's.
         let hasNewest =
             try StoreRecorder.isTable(db, "Z_PRIMARYKEY")
             && columns(of: "Z_PRIMARYKEY", db).isSuperset(of: ["Z_ENT", "Z_NAME", "Z_MAX"])
@@ -119,7 +122,7 @@ extension CoreDataTables {
             )
             : nil
         let end = max(last ?? 0, given ?? 0)
-        // Checked before anything is counted on from them.
+        // Checked before anything is computed from them.
         guard first ?? 1 >= 1, HistoryPosition.range.contains(end) else {
             throw UnexpectedValue("a transaction has a number that is none")
         }
@@ -140,13 +143,13 @@ extension CoreDataTables {
         }
     }
 
-    /// The newest row of `Z_METADATA` comes first.
+    /// Sorts the newest row of `Z_METADATA` first.
     static func newest(_ columns: Set<BinaryText>) -> String {
         columns.contains("Z_VERSION") ? "ORDER BY Z_VERSION DESC" : ""
     }
 
-    /// The fingerprint of a transaction: its time, of which no two are the same but by chance. A migration that
-    /// renumbers the entities leaves it.
+    /// The fingerprint of a transaction: its time, which two transactions share only by chance. A
+    /// migration that renumbers the entities does not change it.
     static func fingerprint(_ db: Database, at number: Int64) throws -> String? {
         try db.rows("SELECT ZTIMESTAMP FROM ATRANSACTION WHERE Z_PK = ?", number) { row in
             try row.step(db) ? fingerprint(row, 0) : nil

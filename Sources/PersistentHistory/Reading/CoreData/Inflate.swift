@@ -1,4 +1,4 @@
-/// Decompresses raw DEFLATE data (RFC 1951), up to a limit: what a few bytes expand to may be anything.
+/// Decompresses raw DEFLATE data (RFC 1951) up to a limit, because a few bytes may expand to any size.
 struct Inflate: ~Copyable {
     /// What is wrong with the data.
     struct Failure: Error, Equatable {

@@ -1,10 +1,11 @@
-/// The objects of a keyed archive, walked as data: no class is looked up, and none is made.
+/// The objects of a keyed archive, read as data: no class is looked up or instantiated.
 ///
-/// Each look costs a unit of work, of which a walk has so many: an archive may refer to anything any number of times.
+/// Each access uses one unit of a limited amount of work, because an archive may refer to anything any
+/// number of times.
 struct KeyedArchive {
     typealias Failure = BinaryPropertyList.Failure
 
-    /// An object of the archive by its number, which stands for its identity.
+    /// An object of the archive, identified by its number.
     struct Object: Hashable {
         let number: Int
         fileprivate let keys: BinaryPropertyList.References
@@ -17,10 +18,10 @@ struct KeyedArchive {
     private let list: BinaryPropertyList
     private var objects = BinaryPropertyList.References.none
     private var work: Int
-    /// `NSManagedObjectModel`, say, where `$top` calls it so.
+    /// For example, an `NSManagedObjectModel`, if `$top` refers to it as the root.
     private(set) var root: Object?
 
-    /// - Parameter work: How many members are looked at before the archive is given up.
+    /// - Parameter work: How many members may be read before the archive is given up.
     init(_ bytes: [UInt8], work: Int = 20_000_000) throws(Failure) {
         list = try BinaryPropertyList(bytes)
         self.work = work
@@ -37,7 +38,7 @@ struct KeyedArchive {
 
     // MARK: Members
 
-    /// The class that an object says it is of.
+    /// The name of an object's class.
     mutating func className(of object: Object) throws(Failure) -> String? {
         guard let description = try self.object("$class", of: object) else { return nil }
         return try text("$classname", of: description)
@@ -48,7 +49,7 @@ struct KeyedArchive {
         return try self.object(number)
     }
 
-    /// A text, whether it is there itself, or an object that holds one.
+    /// A text that is stored directly, or in an object that holds it.
     mutating func text(_ name: StaticString, of object: Object) throws(Failure) -> String? {
         guard let node = try member(name, of: object) else { return nil }
         return try text(node)
@@ -62,13 +63,13 @@ struct KeyedArchive {
         }
     }
 
-    /// The pairs of an archived dictionary whose values are objects; nil if there is none.
+    /// The pairs of an archived dictionary whose values are objects; nil if it does not exist.
     mutating func dictionary(_ name: StaticString, of object: Object) throws(Failure) -> [(String, Object)]? {
         guard let dictionary = try self.object(name, of: object) else { return nil }
         guard let keys = try keys(of: dictionary), let values = try values(of: dictionary),
             keys.count == values.count
         else { return nil }
-        // Stands where a key has no value.
+        // A placeholder for a key without a value.
         let absent = try self.object("emptyToken", of: dictionary)
         var pairs: [(String, Object)] = []
         for index in 0..<keys.count {
@@ -82,7 +83,8 @@ struct KeyedArchive {
         return pairs
     }
 
-    /// An `NSDictionary` has its keys itself, an `NSKnownKeysDictionary1` by an object that many of them share.
+    /// An `NSDictionary` contains its keys; an `NSKnownKeysDictionary1` refers to an object that many of
+    /// them share.
     private mutating func keys(of dictionary: Object) throws(Failure) -> BinaryPropertyList.References? {
         if case .array(let keys)? = try member("NS.keys", of: dictionary) { return keys }
         guard let mapping = try object("searchMapping", of: dictionary) else { return nil }
@@ -117,7 +119,7 @@ struct KeyedArchive {
         return nil
     }
 
-    /// Nil for what is not an object with members: `$null`, a text or a number.
+    /// Nil if it is not an object with members, but `$null`, a text or a number.
     private mutating func object(_ number: Int) throws(Failure) -> Object? {
         guard case .dictionary(let keys, let values) = try node(number) else { return nil }
         return Object(number: number, keys: keys, values: values)

@@ -1,13 +1,14 @@
 import GRDB
 
-/// Whether the tables are those of the model. Each attribute and each to-one relationship has a column, a to-one to an
-/// entity with sub-entities one more for the entity's number, one whose inverse is ordered one more for the place in that
-/// order; and no other column is there. Where one is missing, or there is one more, the table is that of another model, and
-/// the places of all properties may be others.
+/// Checks whether the tables belong to the model. Each attribute and each to-one relationship has a
+/// column. A to-one relationship to an entity with sub-entities has another one for the entity's number,
+/// and one whose inverse is ordered has another one for the place in that order. There are no other
+/// columns. If a column is missing or additional, the table belongs to another model, and the places of
+/// all properties may differ.
 struct ModelColumns {
     private let model: ObjectModel
     private let columns: [BinaryText: Set<BinaryText>]
-    /// The tables that have a column of no property.
+    /// The tables that have a column without a property.
     private let foreign: Set<BinaryText>
 
     init(_ db: Database, _ model: ObjectModel) throws {
@@ -31,7 +32,7 @@ struct ModelColumns {
 
     private static func table(of root: String) -> String { "Z" + root.uppercased() }
 
-    /// The column of a property; that of a sibling's property of the same name has a number behind it.
+    /// The column of a property. For a sibling's property of the same name, a number is appended.
     private static func column(of property: String) -> String { "Z" + property.uppercased() }
 
     private static func foreign(_ columns: [BinaryText: Set<BinaryText>], _ model: ObjectModel)
@@ -61,7 +62,7 @@ struct ModelColumns {
             }.keys)
     }
 
-    /// Whether a column is Core Data's own, and of no single property.
+    /// Whether a column is Core Data's own, and belongs to no single property.
     private static func isOwn(_ column: String) -> Bool {
         if ["Z_PK", "Z_ENT", "Z_OPT"].contains(column) || column.hasBytePrefix("Z_FOK_") { return true }
         return column.utf8.first == UInt8(ascii: "Z") && column.utf8.dropFirst().first?.isDigit == true
@@ -77,7 +78,7 @@ struct ModelColumns {
 
     // MARK: One entity
 
-    /// Whether an entity's table is that of the model.
+    /// Whether an entity's table agrees with the model.
     func agree(with name: String) -> Bool {
         guard let chain = model.ancestry(of: name), let entity = chain.first, let root = chain.last else {
             return false
@@ -89,7 +90,7 @@ struct ModelColumns {
             names.insert(BinaryText(Self.column(of: property.name)))
         }
         for name in names where !found.contains(name) {
-            // One that is another property's stands for that.
+            // A column of another property does not count.
             let isNumbered = found.contains { column in
                 !names.contains(column) && column.text.withoutDigits.hasSameBytes(as: name.text)
             }
@@ -110,7 +111,8 @@ struct ModelColumns {
         return found.contains { $0.text.hasBytePrefix("Z_FOK_" + column) }
     }
 
-    /// `Z9_PARENT` or `Z9PARENT`, perhaps with a number behind it, where siblings have columns of one name.
+    /// `Z9_PARENT` or `Z9PARENT`, possibly followed by a number if siblings have columns of the same
+    /// name.
     private static func isEntityColumn(_ column: String, of name: String) -> Bool {
         var rest = column.utf8.dropFirst().drop(while: \.isDigit)
         if rest.first == UInt8(ascii: "_") { rest = rest.dropFirst() }
@@ -123,7 +125,7 @@ extension UInt8 {
 }
 
 extension String {
-    /// Without a number at the end.
+    /// The name without digits at the end.
     fileprivate var withoutDigits: String {
         String(decoding: utf8.reversed().drop(while: \.isDigit).reversed(), as: UTF8.self)
     }

@@ -1,8 +1,9 @@
 import GRDB
 import GRDBSQLite
 
-/// What an attribute says of the objects of a Core Data store, for people: which object `p10` is. Of a deleted object its
-/// tombstone says it, where the model preserves the attribute; of any other the store, as it is now.
+/// Readable labels for the objects of a Core Data store, from an attribute: they show which object `p10`
+/// is. For a deleted object the label comes from its tombstone, if the model preserves the attribute; for
+/// any other from the present row.
 package struct ObjectLabels: Sendable {
     private let reader: CoreDataReader
     private let property: String
@@ -11,10 +12,10 @@ package struct ObjectLabels: Sendable {
     private let entities: Set<BinaryText>
     private let query: String
 
-    /// More of a value is not shown.
+    /// Longer labels are cut.
     private static let longest = 200
 
-    /// - Throws: `HistoryError` with `.notAnEntity` where the model, or the table, has no such attribute.
+    /// - Throws: `HistoryError` with `.notAnEntity` if the model or the table has no such attribute.
     package init(_ reader: CoreDataReader, entity: String, property: String) throws {
         self.reader = reader
         self.property = property
@@ -47,7 +48,7 @@ package struct ObjectLabels: Sendable {
         }
     }
 
-    /// The transactions, with labels for the objects of the entity.
+    /// Adds labels to the entity's objects in transactions.
     package func label(_ transactions: [HistoryTransaction]) throws -> [HistoryTransaction] {
         let texts = try texts(of: transactions.flatMap(\.changes))
         return transactions.map {
@@ -55,7 +56,7 @@ package struct ObjectLabels: Sendable {
         }
     }
 
-    /// The same for changes of a large one.
+    /// The same for changes of a large transaction.
     package func label(_ changes: [HistoryChange]) throws -> [HistoryChange] {
         let texts = try texts(of: changes)
         return changes.map { change in

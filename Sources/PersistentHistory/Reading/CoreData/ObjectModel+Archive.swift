@@ -1,5 +1,5 @@
 extension ObjectModel {
-    /// Why a model could not be read. Everything but the names works without it.
+    /// Why a model could not be read. Without it, only names are unknown.
     struct Unreadable: Error, Hashable {
         let message: String
         init(_ message: String) { self.message = message }
@@ -11,8 +11,8 @@ extension ObjectModel {
     private static let mostProperties = 200_000
     private static let mostWork = 2_000_000
 
-    /// Reads the content of `Z_MODELCACHE`: a keyed archive in a binary property list, in raw DEFLATE; also where it
-    /// has zlib's header, or is not compressed.
+    /// Reads the content of `Z_MODELCACHE`: a keyed archive in a binary property list, compressed with
+    /// raw DEFLATE. It may also have zlib's header, or be uncompressed.
     init(compressed bytes: [UInt8]) throws(Unreadable) {
         do {
             if bytes.starts(with: "bplist0".utf8) {
@@ -32,7 +32,7 @@ extension ObjectModel {
         }
     }
 
-    /// As RFC 1950 has it. Raw DEFLATE would begin with a stored block whose padding is not zero.
+    /// A header as in RFC 1950. As raw DEFLATE, it would be a stored block with nonzero padding.
     private static func hasZlibHeader(_ bytes: [UInt8]) -> Bool {
         bytes.count > 2 && bytes[0] & 15 == 8 && (Int(bytes[0]) << 8 | Int(bytes[1])) % 31 == 0
             && bytes[1] & 0x20 == 0
@@ -68,7 +68,7 @@ private struct PropertyReader {
     var archive: KeyedArchive
     let entities: [KeyedArchive.Object: String]
     var count = 0
-    /// An inherited property is there once for each entity that has it.
+    /// An inherited property occurs once for each entity that has it.
     var known: [KeyedArchive.Object: ObjectModel.Property.Kind] = [:]
 
     mutating func entity(_ object: KeyedArchive.Object, _ name: String) throws -> ObjectModel.Entity {
@@ -101,7 +101,7 @@ private struct PropertyReader {
         return kind
     }
 
-    /// A proxy stands for an inherited property, and another proxy may stand for that.
+    /// A proxy stands for an inherited property, or for another proxy.
     private mutating func underlying(_ object: KeyedArchive.Object) throws -> (KeyedArchive.Object, String) {
         var object = object
         for _ in 0..<1000 {

@@ -1,19 +1,19 @@
-/// A managed object model, as a store keeps it: the entities with their properties.
+/// A managed object model as stored in a store: the entities with their properties.
 public struct ObjectModel: Sendable, Hashable {
     /// The type of an attribute (`NSAttributeType`).
     public enum AttributeType: Sendable, Hashable {
-        /// An integer of so many bits.
+        /// An integer with this number of bits.
         case integer16, integer32, integer64
-        /// A number that is none.
+        /// A number that is not an integer.
         case decimal, double, float
-        /// One value, as the name says.
+        /// A single value of the type in the name.
         case string, boolean, date, binary, uuid, uri
-        /// What the app makes data of by itself.
+        /// A value that the app itself converts to data.
         case transformable
-        /// One that is not known here, by its number.
+        /// An unknown type, by its number.
         case other(Int64)
 
-        /// The types with their numbers, and as Xcode's model editor calls them.
+        /// The types with their numbers, and with their names in Xcode's model editor.
         private static let known: [(number: Int64, type: AttributeType, name: String)] = [
             (100, .integer16, "Integer 16"), (200, .integer32, "Integer 32"), (300, .integer64, "Integer 64"),
             (400, .decimal, "Decimal"), (500, .double, "Double"), (600, .float, "Float"),
@@ -27,7 +27,7 @@ public struct ObjectModel: Sendable, Hashable {
             self = Self.known.first { $0.number == number }?.type ?? .other(number)
         }
 
-        /// As Xcode's model editor calls it.
+        /// The name in Xcode's model editor.
         public var name: String {
             if case .other(let number) = self { return "type \(number)" }
             return Self.known.first { $0.type == self }?.name ?? ""
@@ -38,23 +38,23 @@ public struct ObjectModel: Sendable, Hashable {
     public struct Attribute: Sendable, Hashable {
         /// The kind of its values.
         public let type: AttributeType
-        /// Not in the store.
+        /// Whether it is not in the store.
         public let isTransient: Bool
-        /// Computed by the store from other properties.
+        /// Whether the store computes it from other properties.
         public let isDerived: Bool
-        /// Kept in the tombstone of a deleted object.
+        /// Whether the tombstone of a deleted object keeps it.
         public let isPreserved: Bool
     }
 
     /// A relationship of an entity to another.
     public struct Relationship: Sendable, Hashable {
-        /// The entity that it leads to; nil where the model does not say.
+        /// The destination entity; nil if the model does not say.
         public let destination: String?
         /// Whether an object may be related to several.
         public let isToMany: Bool
         /// Whether the related objects have an order.
         public let isOrdered: Bool
-        /// The relationship back; nil where there is none.
+        /// The inverse relationship; nil if there is none.
         public let inverse: Inverse?
     }
 
@@ -70,15 +70,15 @@ public struct ObjectModel: Sendable, Hashable {
 
     /// An attribute or a relationship, with its name.
     public struct Property: Sendable, Hashable {
-        /// What a property is.
+        /// The kind of a property.
         public enum Kind: Sendable, Hashable {
             /// Values of the entity's own.
             case attribute(Attribute)
             /// Other objects.
             case relationship(Relationship)
-            /// A fetch by the app, which the store does not know.
+            /// A fetch by the app, which is not in the store.
             case fetchedProperty
-            /// One that is not known here, by its class.
+            /// An unknown kind, by its class.
             case other(String)
         }
 
@@ -96,13 +96,13 @@ public struct ObjectModel: Sendable, Hashable {
         public let parent: String?
         /// Whether it has no objects of its own.
         public let isAbstract: Bool
-        /// The inherited ones included.
+        /// The properties, including inherited ones.
         public let properties: [BinaryText: Property]
     }
 
     /// The entities, by their names.
     public let entities: [BinaryText: Entity]
-    /// The entities from which another inherits.
+    /// The entities from which others inherit.
     let parents: Set<BinaryText>
 
     init(entities: [BinaryText: Entity]) {
@@ -110,7 +110,8 @@ public struct ObjectModel: Sendable, Hashable {
         parents = Set(names: entities.values.compactMap(\.parent))
     }
 
-    /// How many properties are looked at to put those of all entities in order; nil where it is more than a limit.
+    /// The number of properties to visit for the order of all entities' properties; nil if it exceeds a
+    /// limit.
     func work(atMost limit: Int) -> Int? {
         var work = 0
         for name in entities.keys {
@@ -124,7 +125,7 @@ public struct ObjectModel: Sendable, Hashable {
 
     private static let mostLevels = 100
 
-    /// From an entity to its root; nil where that leads in a circle, or to an entity that is not there.
+    /// The path from an entity to its root; nil if it is a cycle, or leads to a missing entity.
     func ancestry(of name: String) -> [Entity]? {
         var chain: [Entity] = []
         var next: String? = name
@@ -145,7 +146,7 @@ public struct ObjectModel: Sendable, Hashable {
         for level in chain.reversed() {
             let new = level.properties.keys.filter { known.insert($0).inserted }.sorted()
             for name in new {
-                // What a sub-entity has made of an inherited property counts.
+                // A sub-entity's version of an inherited property counts.
                 guard let property = entity.properties[name] else { return nil }
                 ordered.append(property)
             }

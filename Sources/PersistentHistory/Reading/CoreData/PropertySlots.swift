@@ -1,32 +1,33 @@
-/// Which properties the bits of `ACHANGE.ZCOLUMNS` stand for, for one entity.
+/// Maps the bits of `ACHANGE.ZCOLUMNS` to an entity's properties.
 struct PropertySlots: Sendable {
-    /// What an update wrote.
+    /// What an update changed.
     struct Changed: Sendable, Hashable {
         /// By name, in byte order.
         var names: [String] = []
-        /// Nil where `names` is all; empty where nothing is known. Otherwise the relationships that changed besides, of
-        /// which only the places in their group are known: `toMany#0`.
+        /// Nil if `names` is complete; empty if nothing is known. Otherwise the relationships that
+        /// changed as well, of which only the index in their group is known: `toMany#0`.
         var unnamed: [String]?
 
         static let unknown = Changed(unnamed: [])
     }
 
-    /// The names of the first slots; one may stand for several.
+    /// The names of the first slots. A name may occur in several.
     let named: [String]
-    /// To-many relationships: the order within each group is that of a hash table.
+    /// The to-many relationships. The order within each group is that of a hash table.
     let oneToMany: [String]
     let manyToMany: [String]
-    /// Whether a group of one tells the name of its member. In which group a relationship without an inverse is, the
-    /// model does not say.
+    /// Whether the only member of a group is known by name. The model does not show which group a
+    /// relationship without an inverse belongs to.
     private let namesSingleMembers: Bool
 
     var count: Int { named.count + oneToMany.count + manyToMany.count }
 
-    /// - Parameter model: Nil where the slots of this entity are not known for certain.
+    /// - Parameter model: Nil if the slots of this entity are not known for certain.
     init?(of entity: String, in model: ObjectModel) {
         guard let properties = model.orderedProperties(of: entity) else { return nil }
         var toOne: [String] = []
-        // A destination with sub-entities takes a column for the entity, an inverse with an order one for the place.
+        // A destination with sub-entities adds a column for the entity; an ordered inverse adds one for
+        // the place.
         var entityColumns: [String] = []
         var orderColumns: [String] = []
         var attributes: [String] = []
@@ -61,7 +62,7 @@ struct PropertySlots: Sendable {
         namesSingleMembers = !hasOneWay || oneToMany.count + manyToMany.count == 1
     }
 
-    /// The properties of a bitmap, its most significant bits first.
+    /// The properties of a bitmap, from the most significant bits.
     func changed(_ bitmap: UnsafeBufferPointer<UInt8>) -> Changed {
         guard bitmap.count == (count + 7) / 8 else { return .unknown }
         var names: Set<BinaryText> = []
@@ -96,9 +97,9 @@ struct PropertySlots: Sendable {
     }
 }
 
-/// The attributes that the tombstones of an entity's deleted objects keep: `ZTOMBSTONE0` is the first, and so on.
+/// The attributes that the tombstones of an entity's deleted objects keep, from `ZTOMBSTONE0` on.
 struct PreservedAttributes: Sendable {
-    /// With the names of their types.
+    /// The columns, with the names of their types.
     let columns: [Entity.Column]
     private let types: [ObjectModel.AttributeType]
 
@@ -110,7 +111,7 @@ struct PreservedAttributes: Sendable {
             case .attribute(let attribute) where attribute.isPreserved && !attribute.isTransient:
                 columns.append(Entity.Column(name: property.name, declaredType: attribute.type.name))
                 types.append(attribute.type)
-            // It may have columns among them.
+            // It may have some of the columns.
             case .other:
                 self = .none
                 return
@@ -126,9 +127,8 @@ struct PreservedAttributes: Sendable {
         (self.columns, self.types) = (columns, types)
     }
 
-    /// A value by the name of its attribute and in the form of its type. Where its storage class is not that of the
-    /// attribute, the name is not known: it goes by that of its column.
-    ///
+    /// A value with the name of its attribute, in the form of its type. If its storage class does not fit
+    /// the attribute, the name is uncertain, and the name of its column is used.
     func value(_ index: Int, _ stored: HistoryValue) -> (column: Entity.Column, value: HistoryValue) {
         if columns.indices.contains(index), let value = types[index].value(stored) {
             return (columns[index], value)
@@ -138,7 +138,7 @@ struct PreservedAttributes: Sendable {
 }
 
 extension ObjectModel.AttributeType {
-    /// A value as its column stores it, in the form in which it is read; nil where it is none of this type.
+    /// A stored value in the form in which it is read; nil if it is not of this type.
     func value(_ stored: HistoryValue) -> HistoryValue? {
         switch (self, stored) {
         case (.integer16, .integer), (.integer32, .integer), (.integer64, .integer), (.boolean, .integer),

@@ -1,6 +1,6 @@
 import GRDB
 
-/// What lies in a history after a position: the transactions that somebody there has yet to have.
+/// The history after a position: the transactions that a consumer or feed has yet to receive.
 package struct Backlog: Sendable {
     /// One transaction.
     package struct Entry: Sendable {
@@ -8,24 +8,24 @@ package struct Backlog: Sendable {
         package let timestamp: HistoryTimestamp
     }
 
-    /// In the order of their commits.
+    /// In commit order.
     package internal(set) var entries: [Entry] = []
-    /// Whether these are all; a long backlog is not read to its end.
+    /// Whether the entries are complete. A long backlog is not read to its end.
     package internal(set) var isWhole = true
 
-    /// After so many changes reading ends.
+    /// Reading ends after this many changes.
     static let limit = 10_000
-    /// After so many changes that are not for a feed, the next look goes on.
+    /// After this many changes that are not for a feed, the next look continues from there.
     static let feedLimit: Int64 = 100_000
 }
 
 extension HistoryReader {
-    /// Looks at what lies after a position of a store, in bounded time.
+    /// Reads the backlog after a position of a store, in bounded time.
     package static func backlog(of path: String, after position: Int64) throws -> Backlog {
         try HistoryReader(path: path, timeout: .milliseconds(500)).backlog(after: position)
     }
 
-    /// Looks at what lies after a position, in bounded time.
+    /// Reads the backlog after a position, in bounded time.
     func backlog(after position: Int64) throws -> Backlog {
         try read { db in
             var backlog = Backlog()

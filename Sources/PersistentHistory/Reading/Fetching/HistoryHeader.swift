@@ -1,17 +1,18 @@
 package import GRDB
 import GRDBSQLite
 
-/// What the store says of its history as a whole.
+/// A store's data about its history as a whole.
 package struct HistoryHeader: Sendable, Equatable {
     package let storeID: StoreID
-    /// History up to here may have been deleted; reading after anything older has expired.
+    /// History up to here may have been deleted. Reading from an older position is not possible.
     package let floor: Int64
     /// The newest change, 0 if there never was one.
     package let newest: Int64
-    /// Of the change that was asked about; see `HistoryBatch.fingerprint`. Nil if it has been deleted.
+    /// The fingerprint of the requested change; see `HistoryBatch.fingerprint`. Nil if it has been
+    /// deleted.
     package let fingerprint: String?
 
-    /// Where the history ends, also where all of it was deleted.
+    /// Where the history ends, even if all of it was deleted.
     package var end: Int64 { max(newest, floor) }
     var bounds: HistoryBounds { HistoryBounds(store: storeID, floor: floor, end: end) }
 
@@ -23,11 +24,11 @@ package struct HistoryHeader: Sendable, Equatable {
         fingerprint = number < 0 ? nil : try Self.fingerprint(db, at: number)
     }
 
-    /// What does not change with each commit: the store's id, and its floor.
+    /// What does not change with each commit: the store's id and its floor.
     ///
-    /// - Parameter known: An id that need not be read once more where it is still the same.
+    /// - Parameter known: An id that is not parsed again if it is unchanged.
     static func bounds(_ db: Database, known: StoreID? = nil) throws -> (storeID: StoreID, floor: Int64) {
-        // The two follow each other in their table: two searches would take longer.
+        // The two are adjacent in their table: two searches would take longer.
         try db.rows("SELECT key, value FROM historyd_store WHERE key BETWEEN 'floor' AND 'id'") { rows in
             var (id, floor) = (StoreID?.none, Int64(0))
             while try rows.step(db) {
@@ -43,7 +44,7 @@ package struct HistoryHeader: Sendable, Equatable {
         }
     }
 
-    /// The fingerprint of a change; nil if it has been deleted, or there is none.
+    /// The fingerprint of a change; nil if it has been deleted, or does not exist.
     package static func fingerprint(_ db: Database, at number: Int64) throws -> String? {
         try db.rows(
             "SELECT CAST(origin AS TEXT) FROM historyd_change WHERE id = ? AND (kind & 3 <> 3 OR object IS NOT NULL)",
@@ -73,17 +74,17 @@ package struct HistoryHeader: Sendable, Equatable {
 }
 
 extension HistoryReader {
-    /// Checks that everything after a token is still there.
+    /// Checks that everything after a token still exists.
     ///
-    /// Unlike the number 0 given to `batch`, which means the start of whatever there is, a token
-    /// of that number has expired as soon as anything was deleted.
+    /// For `batch`, the number 0 means the start of the existing history. A token with that number,
+    /// however, has expired as soon as anything was deleted.
     ///
     /// - Throws: `HistoryError` with `.tokenForeign`, `.tokenExpired` or `.tokenAhead`.
     public func check(after token: HistoryToken) throws {
         try bounds().check(after: token)
     }
 
-    /// Where to begin reading backwards what is older than a token's transaction.
+    /// Where to start reading backwards from before a token's transaction.
     ///
     /// - Returns: A number for `reversedBatch(before:)`: that of the transaction's first change.
     /// - Throws: `HistoryError` with `.tokenForeign` or `.tokenAhead`.
@@ -102,7 +103,7 @@ extension HistoryReader {
         }
     }
 
-    /// Each shape that an entity has or had, the entities no longer tracked included.
+    /// Each shape that an entity has or had, including entities that are no longer tracked.
     ///
     /// - Throws: `HistoryError`.
     public func entities() throws -> [Entity] {
@@ -111,7 +112,7 @@ extension HistoryReader {
 }
 
 extension HistoryHeader {
-    /// Whether the change that was asked about is another one than that of a fingerprint: a backup was restored.
-    /// One that was deleted tells nothing.
+    /// Whether the requested change differs from the one of a fingerprint, because a backup was restored.
+    /// A deleted change shows nothing.
     func isReplaced(_ known: String?) -> Bool { known != nil && fingerprint != nil && fingerprint != known }
 }

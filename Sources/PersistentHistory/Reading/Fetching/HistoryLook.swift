@@ -1,26 +1,26 @@
 internal import GRDB
 internal import GRDBSQLite
 
-/// What a look at a store finds.
+/// The result of a look at a store.
 struct HistoryLook: Sendable {
     let batch: HistoryBatch
-    /// Where the history ended, with its fingerprint: beyond a batch that is not the last.
+    /// Where the history ended, with its fingerprint. It is beyond a batch that is not the last.
     let end: Int64
     let fingerprint: String?
-    /// Another one after each change of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
+    /// Changes with each change of the schema (https://www.sqlite.org/pragma.html#pragma_schema_version).
     let schemaVersion: Int64
 }
 
-/// Fetches on behalf of all consumers of a store: those that stand at the same position, as they do
-/// when a commit comes in, share one read, and their feeds share it, too.
+/// Fetches for all consumers of a store. Those at the same position, as when a commit comes in, share one
+/// read with each other and with their feeds.
 final class SharedFetcher: Sendable {
     private struct State {
-        /// What has been seen: the newest change, and what tells it from another of its number (see
-        /// `HistoryBatch.fingerprint`).
+        /// The newest change that has been seen, and its fingerprint, which distinguishes it from another
+        /// with the same number (see `HistoryBatch.fingerprint`).
         var end: (number: Int64, fingerprint: String?)
         var schemaVersion: Int64
         var shared: (after: Int64, batch: HistoryBatch)?
-        /// Of which objects anybody wants the rows: they are read once for all.
+        /// The objects whose rows anyone wants. They are read once for all.
         var wanted: WantedValues?
     }
 
@@ -35,17 +35,18 @@ final class SharedFetcher: Sendable {
 
     /// Everything up to here has been seen.
     var end: (number: Int64, fingerprint: String?) { state.withLock { $0.end } }
-    /// At the last look.
+    /// The schema version at the last look.
     var schemaVersion: Int64 { state.withLock { $0.schemaVersion } }
 
     /// Looks whether something was committed since the last look, and fetches it.
     ///
-    /// The next look begins at the end of the history, also if the batch ends before it: consumers that receive
-    /// that batch read on by themselves, and what all have had may be deleted before that look.
+    /// The next look begins at the end of the history, even if the batch ends before it. Consumers that
+    /// receive that batch read on by themselves, and what all have processed may be deleted before the
+    /// next look.
     ///
-    /// - Parameter values: Of which objects hooks and feeds want the rows.
-    /// - Returns: Nil if there was nothing.
-    /// - Throws: `HistoryError`; with `.tokenAhead` where what was seen before is no longer there: a
+    /// - Parameter values: The objects whose rows hooks and feeds want.
+    /// - Returns: Nil if there was nothing new.
+    /// - Throws: `HistoryError`; with `.tokenAhead` if what was seen before no longer exists, because a
     ///   backup was copied into the open file.
     func look(values: WantedValues? = nil) throws -> HistoryLook? {
         let end = state.withLock { state in
@@ -62,7 +63,7 @@ final class SharedFetcher: Sendable {
         return isNews ? look : nil
     }
 
-    /// What was fetched after a position already, if it is no more than is wanted.
+    /// What was already fetched after a position, if it does not exceed the request.
     func known(after number: Int64, through last: Int64 = .max, values: WantedValues? = nil) -> HistoryBatch? {
         guard let shared = state.withLock(\.shared), shared.after == number, shared.batch.end <= last,
             shared.batch.covers(values)
@@ -73,8 +74,8 @@ final class SharedFetcher: Sendable {
     /// The transactions after a position.
     ///
     /// - Parameters:
-    ///   - last: Nothing after this is wanted.
-    ///   - values: Of which objects the rows are wanted, too.
+    ///   - last: The last position to read.
+    ///   - values: The objects whose rows are wanted, too.
     func batch(after number: Int64, through last: Int64? = nil, values: WantedValues? = nil) throws
         -> HistoryBatch
     {
@@ -89,22 +90,23 @@ final class SharedFetcher: Sendable {
 
 // MARK: - Reading
 
-/// What the pipeline reads of a store after each signal. Large transactions are outlined.
+/// The pipeline's reads of a store after each signal. Large transactions are outlined.
 extension HistoryReader {
-    /// Reads what came after a position, and all that it takes to know that it really follows it, in one transaction.
+    /// Reads what came after a position, and everything needed to know that it really follows it, in one
+    /// transaction.
     ///
     /// - Parameters:
-    ///   - fingerprint: Of the position, where it is known; see `HistoryBatch.fingerprint`.
-    ///   - values: Of which objects the rows are read, too.
-    /// - Returns: A batch of nothing, and not the last, where the history after the position was deleted meanwhile:
-    ///   a consumer that has not had it finds out when it reads on.
-    /// - Throws: `HistoryError`; with `.tokenAhead` if there is another change.
+    ///   - fingerprint: The position's fingerprint, if known; see `HistoryBatch.fingerprint`.
+    ///   - values: The objects whose rows are read, too.
+    /// - Returns: An empty batch that is not the last, if the history after the position was deleted
+    ///   meanwhile. A consumer that has not received it finds out when it reads on.
+    /// - Throws: `HistoryError`; with `.tokenAhead` if another change is at the position.
     func look(after number: Int64, fingerprint: String?, values: WantedValues? = nil) throws -> HistoryLook {
         assertMayWait()
         if values == nil, let fingerprint, let look = readOn(after: number, fingerprint) { return look }
         return try read { db, schemaVersion in
             let look = try self.look(db, schemaVersion, after: number, fingerprint, values)
-            // A store in which nothing happens needs none.
+            // Not needed for a store in which nothing happens.
             if look.end > number {
                 try standingLook.withLock { standing in
                     if standing == nil { standing = try StandingLook(db, schemaVersion: schemaVersion) }
@@ -142,16 +144,18 @@ extension HistoryReader {
         return try look(nothing, end: header.end)
     }
 
-    /// Reads on from a change, without all that is needed where the schema has changed or anything is wrong.
+    /// Reads on from a change by a short path. It skips what is needed only if the schema has changed or
+    /// something is wrong.
     ///
-    /// - Returns: Nil where it is to be read in the usual way.
+    /// - Returns: Nil if the usual path is needed.
     private func readOn(after number: Int64, _ fingerprint: String) -> HistoryLook? {
         guard sideFiles == nil else { return nil }
         return turn.withLock { _ in
             standingLook.withLock { look in
                 guard let standing = look else { return nil }
                 work.begin()
-                // What is longer is read again, in the usual way: so not all of it is read twice.
+                // A longer batch is read again by the usual path. The limit keeps that from being a whole
+                // batch.
                 let most = min(partSize, Self.batchSize / 10)
                 let batch = standing.batch(
                     after: number, fingerprint, rows(nil, partSize: most, floor: mayHaveGaps ? .max : number),
@@ -161,7 +165,7 @@ extension HistoryReader {
                     look = nil
                     return nil
                 }
-                // Where the history ends is to be known, too.
+                // The end of the history must be known, too.
                 guard batch.isLast else { return nil }
                 return HistoryLook(
                     batch: batch, end: batch.end, fingerprint: batch.fingerprint,
@@ -170,10 +174,10 @@ extension HistoryReader {
         }
     }
 
-    /// What came after a position whose change is still there, as it nearly always is: that one too is read by the
-    /// statement that reads what came after it.
+    /// What came after a position whose change still exists, as it nearly always does. One statement
+    /// reads that change and what came after it.
     ///
-    /// - Returns: Nil where more has to be known.
+    /// - Returns: Nil if more information is needed.
     private func continuation(
         _ db: Database, after number: Int64, _ fingerprint: String?, _ values: WantedValues?
     ) throws -> HistoryBatch? {
@@ -206,7 +210,7 @@ extension HistoryReader {
         }
     }
 
-    /// The version of the schema, which is read where it has changed.
+    /// The schema version. The schema is read if it has changed.
     func schemaVersion() throws -> Int64 {
         try read { db, version in
             try rowTables.follow(db, version)
@@ -214,37 +218,38 @@ extension HistoryReader {
         }
     }
 
-    /// Reads a batch once more on another connection to the same store, within its transaction, with what has
+    /// Reads a batch again on another connection to the same store, in its transaction, with what has
     /// come since.
     ///
-    /// - Throws: `HistoryError`; with `.tokenAhead` if it is not what was read before.
+    /// - Throws: `HistoryError`; with `.tokenAhead` if it differs from what was read before.
     func batch(_ db: Database, after number: Int64, beginningAs batch: HistoryBatch) throws -> HistoryBatch {
         let header = try HistoryHeader(db, fingerprintAt: batch.end)
         if header.isReplaced(batch.fingerprint) { throw ahead(batch.end) }
         if header.newest == batch.end { return batch }
-        // As a whole: an undeclared writer's changes of one millisecond are one transaction, wherever the first
-        // reading came in between, and a repetition must not find them otherwise.
+        // It is read completely: an undeclared writer's changes of one millisecond are one transaction,
+        // whenever the first read was made, and a repetition must find the same.
         return try self.batch(
             db, header, after: number, partSize: partSize, values: batch.values?.wanted)
     }
 }
 
-/// The statement by which nearly every look is made: whether the change is still there after which it looks, what came
-/// after it, and what the store says of its history as a whole.
+/// The statement for nearly every look. It shows whether the change to look after still exists, what came
+/// after it, and the store's data about its history as a whole.
 ///
-/// Where the schema has changed, SQLite would parse all of it; this statement then finds nothing. So the version
-/// of the schema is not asked for either.
+/// After a change of the schema SQLite would parse all of it, so this statement then finds nothing.
+/// Therefore the schema version need not be queried either.
 struct StandingLook: Sendable {
-    /// For which it was prepared. In any other it finds nothing.
+    /// The schema version for which it was prepared. With any other, it finds nothing.
     let schemaVersion: Int64
-    /// Used under the lock alone that the reader has for its connection, and ended before it. GRDB would look it up by its
-    /// text and run it on the connection's queue, which takes longer than SQLite itself.
+    /// It is used only under the reader's lock for its connection, and finalized before that connection.
+    /// GRDB would look it up by its text and run it on the connection's queue, which takes longer than
+    /// SQLite itself.
     nonisolated(unsafe) private let statement: OpaquePointer
 
     init(_ db: Database, schemaVersion: Int64) throws {
         self.schemaVersion = schemaVersion
         var statement: OpaquePointer?
-        // This version of the interface reports a changed schema, and does not parse it
+        // This version of the interface reports a changed schema and does not parse it
         // (https://www.sqlite.org/c3ref/prepare.html).
         let result = sqlite3_prepare(
             db.sqliteConnection,
@@ -259,7 +264,8 @@ struct StandingLook: Sendable {
 
     /// What came after a change.
     ///
-    /// - Returns: Nil where more has to be known, or anything is wrong: then the other way finds out what.
+    /// - Returns: Nil if more information is needed, or something is wrong: the usual path then finds
+    ///   out.
     func batch(after number: Int64, _ fingerprint: String, _ rows: HistoryRows, limit: Int) -> HistoryBatch? {
         defer { sqlite3_reset(statement) }
         return try? rows.batch(statement, after: number, fingerprint: fingerprint, limit: limit) { row in

@@ -1,8 +1,8 @@
-/// Reading a history in bounded memory, however large a transaction is: for programs that show it.
+/// Reads a history in bounded memory, however large a transaction is, for programs that show it.
 extension HistoryReading {
-    /// The next transactions that a filter selects. A large one (`isLarge`) is without its changes.
+    /// The next transactions that a filter selects. A large one (`isLarge`) has no changes.
     ///
-    /// - Parameter number: Where the page before it ended; 0 for the first of the history.
+    /// - Parameter number: The end of the previous page; 0 for the start of the history.
     package func page(after number: Int64, filter: HistoryFilter) throws -> HistoryBatch {
         guard let source = self as? any HistorySource else { return try batch(after: number, filter: filter) }
         return try source.page(after: number, filter: filter)
@@ -10,7 +10,7 @@ extension HistoryReading {
 
     /// The same backwards.
     ///
-    /// - Parameter number: Where the page before it ended; nil for the newest.
+    /// - Parameter number: The end of the previous page; nil for the newest transactions.
     package func reversedPage(before number: Int64?, filter: HistoryFilter) throws -> HistoryBatch {
         guard let source = self as? any HistorySource else {
             return try reversedBatch(before: number, filter: filter)
@@ -18,9 +18,9 @@ extension HistoryReading {
         return try source.reversedPage(before: number, filter: filter)
     }
 
-    /// Reads the changes of a large transaction, in order, as many at a time as fit into memory.
+    /// Reads the changes of a large transaction in order, as many at a time as fit into memory.
     ///
-    /// - Parameter body: Is called once at least; the last call says that it is.
+    /// - Parameter body: Called at least once. The last call is marked as such.
     package func forEachPart(
         of transaction: HistoryTransaction, filter: HistoryFilter,
         _ body: (_ changes: [HistoryChange], _ isLast: Bool) throws -> Void

@@ -3,8 +3,8 @@ import GRDBSQLite
 
 /// Large transactions, whose changes are read in parts.
 extension HistoryReader {
-    /// Reads the next transactions as `batch(after:isPosition:through:changes:filter:)` does, but a large one without its
-    /// changes: it has an outline, and is alone in its batch.
+    /// Reads the next transactions as `batch(after:isPosition:through:changes:filter:)` does. A large one
+    /// has an outline instead of its changes, and is alone in its batch.
     func outlinedBatch(
         after number: Int64, isPosition: Bool = true, through last: Int64 = .max,
         changes limit: Int = batchSize,
@@ -17,9 +17,10 @@ extension HistoryReader {
         }
     }
 
-    /// Reads changes of a large transaction, with the rows of their objects where these are wanted.
+    /// Reads changes of a large transaction, with the rows of their objects if wanted.
     ///
-    /// - Throws: `HistoryError`; with `.tokenExpired` or `.tokenAhead` where the transaction is no longer there.
+    /// - Throws: `HistoryError`; with `.tokenExpired` or `.tokenAhead` if the transaction no longer
+    ///   exists.
     func changes(_ unread: UnreadChanges) throws -> (changes: [HistoryChange], values: RowValues?) {
         try reading(unread.transaction, from: unread.range.lowerBound) { db, header in
             let changes = try check(
@@ -52,7 +53,7 @@ extension HistoryReader {
         }
     }
 
-    /// Reads in one SQL transaction, where a large transaction is still what it was.
+    /// Reads in one SQL transaction, if a large transaction is unchanged.
     private func reading<T>(
         _ transaction: HistoryTransaction, from start: Int64, _ body: (Database, HistoryHeader) throws -> T
     ) throws -> T {
@@ -67,11 +68,11 @@ extension HistoryReader {
 }
 
 extension HistoryRows {
-    /// After so many rows a piece of work ends, and another begins.
+    /// A unit of work ends after this many rows.
     static let rowsPerWork = 10_000
 
-    /// The large transaction that begins after a position: its changes are only counted. One without an author ends
-    /// where it is to end at the latest.
+    /// The large transaction that begins after a position. Its changes are only counted. One without an
+    /// author ends at `last` at the latest.
     func outlinedBatch(after number: Int64, through last: Int64, partSize: Int) throws -> HistoryBatch {
         let rows = try statement()
         defer { sqlite3_reset(rows) }
@@ -125,7 +126,7 @@ extension HistoryRows {
         return changes
     }
 
-    /// Single changes of a large transaction, without tombstones; those that are not there are left out.
+    /// Single changes of a large transaction, without tombstones. Missing ones are left out.
     func changes(at numbers: [Int64], of transaction: HistoryTransaction) throws -> [HistoryChange] {
         let rows = try statement("= ?1")
         defer { sqlite3_reset(rows) }

@@ -2,21 +2,23 @@ internal import CSQLiteHistory
 import GRDB
 import GRDBSQLite
 
-/// Some transactions, in the order in which they were committed.
+/// Transactions in commit order.
 public struct HistoryBatch: Sendable {
-    /// In the order of their commits.
+    /// In commit order.
     public let transactions: [HistoryTransaction]
-    /// The position up to which was read, including what the filter left out. The next batch begins after it.
+    /// The position up to which was read, including what the filter excluded. The next batch begins after
+    /// it.
     public let end: Int64
     /// Whether it is known that the history had no more transactions when the batch was read.
     public let isLast: Bool
-    /// The origin of the change at the end: what distinguishes it from a change of the same number in a
-    /// store that was restored and went on from there. Nil if nothing was read.
+    /// The origin of the change at the end. It distinguishes that change from one with the same number in
+    /// a store that was restored and then continued. Nil if nothing was read.
     let fingerprint: String?
-    /// The rows of its objects, where somebody wants them.
+    /// The rows of its objects, if anyone wants them.
     var values: RowValues?
 
-    /// The fingerprint of a change whose origin is this text. What the extension writes is far shorter.
+    /// The fingerprint of a change with this origin. What the extension writes is far shorter than the
+    /// limit.
     static func fingerprint(_ origin: some Collection<UInt8>) -> String {
         String(decoding: origin.prefix(Origin.longest), as: UTF8.self)
     }
@@ -38,16 +40,16 @@ public final class HistoryReader: Sendable {
     let tables: CheckedTables
     let rowTables = RowTables()
     let work = WorkLimit()
-    /// Transactions with more changes are read in parts where that is possible.
+    /// Transactions with more changes are read in parts where possible.
     let partSize: Int
     let sideFiles: SideFiles?
     private let encoding: StoreEncoding
-    /// A mirror has what its source publishes: there, numbers may be missing.
+    /// A mirror contains what its source publishes, so numbers may be missing in it.
     let mayHaveGaps: Bool
     let gaps: KnownGaps
-    /// Shapes never change and are seldom added: they are read when a new one is met.
+    /// A cache. Shapes never change and are rarely added, so they are read when a new one is met.
     private let shapes = Locked<[Int64: Entity]>([:])
-    /// Is held by whoever uses the connection.
+    /// Held while the connection is used.
     let turn = Locked(())
     let standingLook = Locked<StandingLook?>(nil)
 
@@ -69,7 +71,7 @@ public final class HistoryReader: Sendable {
         do {
             (storeID, encoding, mayHaveGaps) = try Self.prepare(queue, tables, path)
         } catch {
-            // The first failure is the one to report.
+            // The first error is the one to report.
             try? queue.end()
             throw error
         }
@@ -80,7 +82,7 @@ public final class HistoryReader: Sendable {
     {
         try HistoryError.translating(path) {
             try queue.read { db in
-                // What it reads it reads once; there may be a thousand of it.
+                // It reads everything only once, and there may be a thousand readers.
                 try db.execute(sql: "PRAGMA cache_size = -256")
                 guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked(db) }
                 try tables.check(db)
@@ -89,7 +91,8 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    /// Of the work that a read may make where others wait for it: a hundred times that of a batch.
+    /// How many times SQLite may check in a read that others wait for: a hundred times the work of a
+    /// batch.
     private static let mostLooks = 1000
 
     func stopWaitingForLocks() throws {
@@ -101,13 +104,13 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    /// Gives back the pages that it has in memory: they are of no use until the next commit, and then they are still in
-    /// the system's memory.
+    /// Frees the pages in memory. They are useless until the next commit, and the system's memory still
+    /// has them then.
     func forgetPages() {
         assertMayWait()
         turn.withLock { _ in
             queue.unsafeRead { db in
-                // None where it was closed meanwhile.
+                // The connection is nil if it was closed meanwhile.
                 if let connection = db.sqliteConnection { history_forget_pages(connection) }
             }
         }
@@ -153,14 +156,14 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    /// Whether another change stands at a position than the one whose fingerprint is given: a backup was
-    /// restored. A change that was deleted tells nothing.
+    /// Whether another change is at a position than the one of this fingerprint, because a backup was
+    /// restored. A deleted change shows nothing.
     func isReplaced(_ fingerprint: String?, at number: Int64) throws -> Bool {
         try read { db in try HistoryHeader(db, fingerprintAt: number).isReplaced(fingerprint) }
     }
 
-    /// What tells a position in a batch that was read from one of its number in a store that was restored; see
-    /// `HistoryBatch.fingerprint`.
+    /// The fingerprint of a position in a batch. It distinguishes the position from the same number in a
+    /// restored store; see `HistoryBatch.fingerprint`.
     ///
     /// - Throws: `HistoryError`; with `.tokenAhead` if the store was restored since.
     func fingerprint(at number: Int64, in batch: HistoryBatch?) throws -> String? {
@@ -184,8 +187,9 @@ public final class HistoryReader: Sendable {
     ///   - last: The last position to read.
     ///   - limit: The number of changes after which the batch ends. A transaction with an author is never split;
     ///     the changes of a writer without an author may be.
-    ///   - filter: Selects transactions and changes. The batch's `end` also moves past what the filter leaves out.
-    /// - Throws: `HistoryError` with `.tokenExpired`, `.tokenAhead`, `.notTracked`, or what SQLite says.
+    ///   - filter: Selects transactions and changes. The batch's `end` also moves past what the filter
+    ///     excludes.
+    /// - Throws: `HistoryError` with `.tokenExpired`, `.tokenAhead`, `.notTracked`, or SQLite's error.
     public func batch(
         after number: Int64, isPosition: Bool = false, through last: Int64 = .max,
         changes limit: Int = batchSize,
@@ -200,7 +204,7 @@ public final class HistoryReader: Sendable {
 
     /// - Parameters:
     ///   - partSize: Transactions with more changes are outlined; nil for none.
-    ///   - values: Of which objects the rows are read, too.
+    ///   - values: The objects whose rows are read, too.
     func batch(
         _ db: Database, _ header: HistoryHeader, after number: Int64, isPosition: Bool = false,
         through last: Int64 = .max, changes limit: Int = batchSize, filter: HistoryFilter = HistoryFilter(),
@@ -208,7 +212,7 @@ public final class HistoryReader: Sendable {
     ) throws -> HistoryBatch {
         guard header.storeID == storeID else { throw Self.isGone }
         try header.bounds.with(gaps).check(after: number, isPosition: isPosition)
-        // The usual case when a look comes too early, or is a repeated one.
+        // The usual case for a look that comes too early, or is repeated.
         if header.newest <= number {
             return HistoryBatch(transactions: [], end: number, isLast: last == .max, fingerprint: nil)
         }
@@ -260,9 +264,9 @@ public final class HistoryReader: Sendable {
         }
     }
 
-    /// Reads rows, and remembers the gap that this finds.
+    /// Reads rows, and remembers a gap that it finds.
     ///
-    /// - Throws: `HistoryError` with `.tokenExpired` where the history has one.
+    /// - Throws: `HistoryError` with `.tokenExpired` if the history has a gap.
     private func reportingGaps<T>(_ db: Database, _ header: HistoryHeader, _ body: (_ floor: Int64) throws -> T)
         throws -> T
     {
@@ -292,7 +296,7 @@ public final class HistoryReader: Sendable {
             partSize: partSize, work: work, floor: floor)
     }
 
-    /// Reads a store's history once, by a connection of its own.
+    /// Reads a store's history once, through a separate connection.
     static func reading<T>(
         _ path: String, timeout: Duration = .seconds(5), _ body: (Database) throws -> T
     ) throws -> T {
@@ -304,7 +308,7 @@ public final class HistoryReader: Sendable {
 
     func read<T>(_ body: (Database) throws -> T) throws -> T { try read { db, _ in try body(db) } }
 
-    /// - Parameter body: Is given the version of the schema, too: its history's tables are checked.
+    /// - Parameter body: Also receives the schema version. The history's tables have been checked.
     func read<T>(_ body: (Database, _ schemaVersion: Int64) throws -> T) throws -> T {
         assertMayWait()
         let hold = try sideFiles?.prepare(for: .read, timeout: .zero)
@@ -323,7 +327,7 @@ public final class HistoryReader: Sendable {
 }
 
 extension HistoryBatch {
-    /// Whether it has the values that are wanted. Those of a large transaction are read with its changes.
+    /// Whether it has the wanted values. Those of a large transaction are read with its changes.
     func covers(_ wanted: WantedValues?) -> Bool {
         guard let wanted else { return true }
         return values?.wanted.covers(wanted) ?? transactions.allSatisfy(\.changes.isEmpty)

@@ -2,9 +2,9 @@ import GRDB
 import GRDBSQLite
 import Glibc
 
-/// Steps through the rows of one batch.
+/// Reads the rows of one batch.
 struct HistoryRows {
-    /// Nil where no other statement can be asked than the one whose rows these are.
+    /// Nil if only the statement with these rows may be used.
     let db: Database?
     let store: StoreID
     let decoder: ChangeDecoder
@@ -13,10 +13,11 @@ struct HistoryRows {
     /// A transaction with more changes is outlined; nil for none.
     let partSize: Int?
     let work: WorkLimit
-    /// Numbers after this follow each other, unless some were deleted by another hand; `.max` where they need not.
+    /// Numbers after this are consecutive unless some were deleted by other means; `.max` if they need
+    /// not be.
     var floor = Int64.max
 
-    /// Rows after the position that is bound to it, or before it.
+    /// Selects the rows after, or before, the bound position.
     func statement() throws -> OpaquePointer {
         try statement(isReversed ? "< ?1 ORDER BY id DESC" : "> ?1 ORDER BY id")
     }
@@ -30,7 +31,7 @@ struct HistoryRows {
         return rows
     }
 
-    /// There is more to be read than the rows at hand.
+    /// More has to be read than the statement's rows.
     struct NeedsConnection: Error {}
 
     /// Goes to the next row.
@@ -43,7 +44,7 @@ struct HistoryRows {
             throw DatabaseError(lastOf: rows, result)
         }
         let id = sqlite3_column_int64(rows, 0)
-        // The pages of a damaged table may lead back to where they were.
+        // The pages of a damaged table may form a cycle.
         guard isReversed ? id < last : id > last, HistoryPosition.range.contains(id) else {
             throw UnexpectedValue("the change \(id) follows the change \(last)")
         }
@@ -57,9 +58,9 @@ struct HistoryRows {
         return try batch(rows, after: number, through: last, limit: limit)
     }
 
-    /// Reads on from a change that is still there: one statement tells that it is, and what came after it.
+    /// Reads on from a change if it still exists: one statement reads that change and what came after it.
     ///
-    /// - Returns: Nil where another change stands at the position, or none.
+    /// - Returns: Nil if another change, or none, is at the position.
     func batch(after number: Int64, fingerprint: String, limit: Int) throws -> HistoryBatch? {
         let rows = try statement(">= ?1 ORDER BY id")
         defer { sqlite3_reset(rows) }
@@ -67,8 +68,8 @@ struct HistoryRows {
     }
 
     /// - Parameters:
-    ///   - rows: A statement of all rows from a position on.
-    ///   - isRight: Whether to go on, by the row of the position.
+    ///   - rows: A statement that selects all rows from a position on.
+    ///   - isRight: Whether to continue, judging by the row at the position.
     func batch(
         _ rows: OpaquePointer, after number: Int64, fingerprint: String, limit: Int,
         isRight: (OpaquePointer) -> Bool
@@ -83,7 +84,7 @@ struct HistoryRows {
     }
 
     /// - Parameter rows: A statement whose next row is the first after the position.
-    /// - Throws: `HistoryGap` where numbers are missing right after the position.
+    /// - Throws: `HistoryGap` if numbers are missing right after the position.
     private func batch(_ rows: OpaquePointer, after number: Int64, through last: Int64, limit: Int) throws
         -> HistoryBatch
     {
@@ -93,16 +94,17 @@ struct HistoryRows {
         var run = OriginRun()
         var end = number
         var (count, bytes) = (0, 0)
-        // Where the current run begins, and the run before it.
+        // Where the current run and the previous run begin.
         var start = number
         var before = OriginRun()
         while let id = try next(rows, after: end) {
             let origin = rows.textBytes(1)
             let continues = run.continues(with: rows, origin)
-            // A declared writer's transaction is never split: the position may be of before the store was restored.
+            // A declared writer's transaction is never split: the position may be from before the store
+            // was restored.
             if id > last, run.isUndeclared || !continues { break }
             if let gap = gap(between: end, and: id) {
-                // Of a transaction that goes on behind it a part is missing.
+                // Part of a transaction that continues after the gap is missing.
                 let (last, whole) = (continues ? start : end, assembler.finish())
                 guard last != number else { throw gap }
                 if !continues, let whole { transactions.append(whole) }
@@ -110,7 +112,7 @@ struct HistoryRows {
                     transactions: transactions, end: last, isLast: false,
                     fingerprint: continues ? before.fingerprint : run.fingerprint)
             }
-            // A notice of unrecorded changes is a batch of its own: it has no author.
+            // A notice of unrecorded changes is a separate batch: it has no author.
             let recreated = try UnrecordedChanges.entities(rows)
             if recreated != nil, count > 0, !isReversed {
                 if let last = assembler.finish() { transactions.append(last) }
@@ -177,7 +179,7 @@ struct HistoryRows {
             transactions: transactions, end: end, isLast: last == .max, fingerprint: run.fingerprint)
     }
 
-    /// Backwards, the large transaction of the row that the statement is at.
+    /// The large transaction of the statement's current row, when reading backwards.
     private func outlinedBatch(
         _ rows: OpaquePointer, _ run: borrowing OriginRun, before number: Int64, partSize: Int
     ) throws -> HistoryBatch {
@@ -195,7 +197,7 @@ struct HistoryRows {
             transactions: batch.transactions, end: first, isLast: false, fingerprint: batch.fingerprint)
     }
 
-    /// The last gap, from one that was found on.
+    /// The last gap, starting from a known one.
     func lastGap(from first: HistoryGap) throws -> HistoryGap {
         let rows = try statement("> ?1 ORDER BY id")
         defer { sqlite3_reset(rows) }
@@ -222,7 +224,7 @@ struct HistoryRows {
 package struct ChangeDecoder {
     private let encoding: StoreEncoding
     private let shape: (Int64) throws -> Entity?
-    /// Consecutive rows are usually of one kind, and change the same columns.
+    /// Consecutive rows usually have the same kind, and change the same columns.
     private var last: (kind: Int64, meaning: (Entity, ChangeOperation))?
     private var lastChanged: (entity: Entity, bits: Int64, names: [String])?
 
@@ -231,7 +233,7 @@ package struct ChangeDecoder {
         self.shape = shape
     }
 
-    /// What the current row says of its shape and operation; nil for a row that is void.
+    /// The entity and operation of the current row; nil for a void row.
     ///
     /// - Throws: `UnexpectedValue` for a shape that the store does not know.
     @inline(__always) package mutating func kind(_ statement: OpaquePointer) throws -> (

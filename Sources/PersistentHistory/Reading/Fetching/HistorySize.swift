@@ -1,26 +1,27 @@
 import GRDB
 
-/// The size of a store's history, estimated: SQLite keeps no size of a table, and reading a whole history to add it up
-/// is not for something that is asked every few seconds.
+/// The estimated size of a store's history. SQLite stores no sizes of tables, and this is queried every
+/// few seconds, too often to read a whole history.
 ///
-/// Of the changes, spread evenly over the history, some are weighed. The estimate is their mean, times how many changes
-/// there are.
+/// It measures sample changes, evenly distributed over the history. The estimate is their mean size times
+/// the number of changes.
 final class HistorySize: Sendable {
-    /// How many changes are weighed.
+    /// How many changes are measured.
     static let samples = 64
-    /// No more are weighed after so many bytes: tombstones may be large.
+    /// Measuring stops after this many bytes, because tombstones may be large.
     static let mostBytes: Int64 = 1 << 20
-    /// What SQLite stores for a row beside its values: lengths, number, types, the pointer to its cell.
+    /// The bytes that SQLite stores for a row in addition to its values: lengths, number, types, the
+    /// pointer to its cell.
     static let overhead: Int64 = 12
 
     private let known = Locked<(floor: Int64, newest: Int64, bytes: Int64)?>(nil)
 
-    /// The estimate, which is made again only if the history is another one.
+    /// The estimate, computed again only for another history.
     func bytes(in path: String, floor: Int64, newest: Int64) throws -> Int64 {
         if let known = known.withLock({ $0 }), known.floor == floor, known.newest == newest {
             return known.bytes
         }
-        // By a connection of its own, so that deliveries do not wait for it.
+        // Through a separate connection, so that deliveries do not wait for it.
         let bytes = try HistoryReader.reading(path, timeout: .milliseconds(200)) { db in
             try Self.estimate(db, floor: floor, newest: newest)
         }
@@ -28,11 +29,11 @@ final class HistorySize: Sendable {
         return bytes
     }
 
-    /// The positions after which a change is weighed, in an order in which each part of them is spread as evenly.
+    /// The positions after which a change is measured. Any prefix of them is evenly distributed, too.
     static func positions(floor: Int64, newest: Int64) -> [Int64] {
         let (count, step) = (newest - floor, (newest - floor) / Int64(samples))
         guard step > 0 else { return count > 0 ? Array(floor..<newest) : [] }
-        // 37 has no divisor in common with 64.
+        // 37 and 64 have no common divisor.
         return (0..<samples).map { floor + step * Int64($0 * 37 % samples) }
     }
 
@@ -51,7 +52,7 @@ final class HistorySize: Sendable {
             bytes += weight + overhead
         }
         if count == 0 { return 0 }
-        // A damaged store may have any numbers.
+        // A damaged store may contain any number.
         let (product, overflows) = (bytes / count).multipliedReportingOverflow(by: newest - floor)
         return overflows ? .max : product
     }

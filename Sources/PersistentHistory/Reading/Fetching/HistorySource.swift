@@ -1,10 +1,10 @@
-/// A store's history, whoever records it: the fetcher, the consumers and the feeds know it by this alone.
+/// A store's history, whatever records it. The fetcher, the consumers and the feeds use only this.
 ///
-/// What can be done only with a store in which historyd records asks for its `recorder`.
+/// Operations that need a store in which historyd records use its `recorder`.
 protocol HistorySource: HistoryReading {
     // MARK: Identity
 
-    /// Another one after each change of the schema.
+    /// Changes with each change of the schema.
     func schemaVersion() throws -> Int64
 
     // MARK: Positions
@@ -12,43 +12,45 @@ protocol HistorySource: HistoryReading {
     func bounds() throws -> HistoryBounds
     /// The newest position, and its fingerprint.
     func end() throws -> (number: Int64, fingerprint: String?)
-    /// What tells a position from one of its number in a store that was restored; see `HistoryBatch.fingerprint`.
+    /// The fingerprint of a position, which distinguishes it from the same number in a restored store;
+    /// see `HistoryBatch.fingerprint`.
     func fingerprint(at number: Int64, in batch: HistoryBatch?) throws -> String?
-    /// Whether another change stands at a position than the one whose fingerprint is given.
+    /// Whether another change is at a position than the one of this fingerprint.
     func isReplaced(_ fingerprint: String?, at number: Int64) throws -> Bool
 
     // MARK: Fetching
 
-    /// What came after a position, in one read transaction with all that it takes to know that it follows it.
+    /// What came after a position, in one read transaction with everything needed to know that it follows
+    /// it.
     func look(after number: Int64, fingerprint: String?, values: WantedValues?) throws -> HistoryLook
-    /// The next transactions; a large one without its changes, and alone.
+    /// The next transactions. A large one is alone, without its changes.
     func outlinedBatch(
         after number: Int64, isPosition: Bool, through last: Int64, changes limit: Int, values: WantedValues?
     ) throws -> HistoryBatch
-    /// The next transactions that a filter selects, from the first of the history on with 0. A large one is alone, and
-    /// without its changes.
+    /// The next transactions that a filter selects; 0 starts at the beginning of the history. A large one
+    /// is alone, without its changes.
     func page(after number: Int64, filter: HistoryFilter) throws -> HistoryBatch
-    /// The same backwards; from the newest on with nil.
+    /// The same backwards; nil starts at the newest.
     func reversedPage(before number: Int64?, filter: HistoryFilter) throws -> HistoryBatch
     /// When the first transaction after a position was made; nil if there is none.
     func time(after number: Int64) throws -> HistoryTimestamp?
 
-    /// What lies after a position, in bounded time.
+    /// The backlog after a position, in bounded time.
     func backlog(after position: Int64) throws -> Backlog
 
     // MARK: Capabilities
 
-    /// The same, as a store in which historyd records: its rows are read, contexts are filled, history is cleaned. Nil
-    /// where another program records, and the store is only read.
+    /// The reader of a store in which historyd records: its rows can be read, contexts filled, history
+    /// cleaned. Nil if another program records, and the store is only read.
     var recorder: HistoryReader? { get }
 
     // MARK: Connections
 
-    /// From now on it waits for no lock that another process holds.
+    /// Stops waiting for locks that other processes hold.
     func stopWaitingForLocks() throws
-    /// Gives back the pages that it has in memory.
+    /// Frees the pages in memory.
     func forgetPages()
-    /// Another connection to the same store, for reading that takes long: no other reader waits for it.
+    /// Another connection to the same store, for long reads: no other reader waits for it.
     ///
     /// - Parameter timeout: How long to wait for a lock that another process holds.
     func another(timeout: Duration) throws -> any HistorySource
@@ -60,7 +62,7 @@ protocol HistorySource: HistoryReading {
     func changes(_ unread: UnreadChanges) throws -> (changes: [HistoryChange], values: RowValues?)
     func changes(at numbers: [Int64], of transaction: HistoryTransaction, values: WantedValues?) throws
         -> (changes: [HistoryChange], values: RowValues?)
-    /// Those of `changes(_:)` with their numbers, without rows.
+    /// The changes of `changes(_:)` with their numbers, without rows.
     func numberedChanges(_ unread: UnreadChanges) throws -> [(number: Int64, change: HistoryChange)]
 }
 
@@ -76,14 +78,15 @@ extension HistorySource {
         try outlinedBatch(after: number, isPosition: true, through: last, changes: limit, values: values)
     }
 
-    /// What is saved of a position that is reached now.
+    /// The checkpoint to save when a position is reached now.
     func checkpoint(at number: Int64, _ clock: HistoryClock) throws -> Checkpoint {
         Checkpoint(position: number, fingerprint: try fingerprint(at: number, in: nil), movedAt: clock.wall())
     }
 
     /// Reads a large transaction part by part, each change with its number.
     ///
-    /// It is read by a connection of its own, which waits for a writer's lock, and for which no other reader waits.
+    /// It uses a separate connection, which waits for a writer's lock, and for which no other reader
+    /// waits.
     func forEachPart(
         of transaction: HistoryTransaction, _ body: ([(number: Int64, change: HistoryChange)]) throws -> Void
     ) throws {
@@ -95,7 +98,7 @@ extension HistorySource {
         }
     }
 
-    /// Reads by another connection, for which no other reader waits.
+    /// Reads through another connection, for which no other reader waits.
     func reading<T>(timeout: Duration, _ body: (any HistorySource) throws -> T) throws -> T {
         let own = try another(timeout: timeout)
         let result = Result { try body(own) }
@@ -108,7 +111,7 @@ extension HistorySource {
         throw UnexpectedValue("the transaction \(transaction.number) lacks changes that it had before")
     }
 
-    /// A transaction with all its changes, however many: for what cannot take it in parts.
+    /// A transaction with all its changes, however many, for a receiver that takes no parts.
     func whole(_ transaction: HistoryTransaction) throws -> HistoryTransaction {
         guard transaction.outline != nil else { return transaction }
         var changes: [HistoryChange] = []
@@ -116,7 +119,7 @@ extension HistorySource {
         return transaction.with(changes)
     }
 
-    /// There is now another transaction at a token's position.
+    /// The error for another transaction at a token's position.
     func ahead(_ number: Int64) -> HistoryError {
         HistoryError(
             .tokenAhead,

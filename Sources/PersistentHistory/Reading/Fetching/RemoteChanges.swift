@@ -6,9 +6,9 @@
 /// for try await token in try observer.remoteChanges(of: path) { … }
 /// ```
 ///
-/// Commits that happen while no iterator waits are one element. Commits of all processes count, including this
-/// one. The store may be created, removed and replaced meanwhile; while it is missing or not tracked, there are no
-/// elements. Each iterator starts over, so use one.
+/// Commits that happen while no iterator waits count as one element. Commits of all processes count,
+/// including this one. The store may be created, removed and replaced meanwhile. While it is missing or
+/// not tracked, there are no elements. Each iterator starts over, so use only one.
 public struct RemoteChanges: AsyncSequence, Sendable {
     /// The newest token.
     public typealias Element = HistoryToken
@@ -70,13 +70,13 @@ extension StoreObserver {
     }
 }
 
-/// The connection by which one iterator looks for what is new.
+/// The connection with which one iterator looks for new history.
 private final class StoreLook {
     private let path: String
-    /// Nil while there was no history: all of it is new.
+    /// Nil while there was no history: all of it is then new.
     private var last: HistoryToken?
     private var opened: (reader: HistoryReader, probe: WriterProbe)?
-    /// Which file it is that is open.
+    /// The open file.
     private var file: FileID?
 
     init(path: String, last: HistoryToken?) {
@@ -97,11 +97,11 @@ private final class StoreLook {
     }
 
     deinit {
-        // Nothing is written here: a failure to close loses nothing.
+        // Nothing is written here, so a failure to close loses nothing.
         try? close()
     }
 
-    /// Lets go of a file that is no longer the store's.
+    /// Closes a file that is no longer the store's.
     func heed(_ signal: StoreSignal) throws {
         if !signal.isDisjoint(with: [.replaced, .disappeared, .appeared, .overflowed]) { try close() }
     }
@@ -137,7 +137,7 @@ private final class StoreLook {
         }
     }
 
-    /// - Returns: the newest token, where it is new, and whether a lock stood in the way.
+    /// - Returns: The newest token, if it is new, and whether a lock was in the way.
     func findNewest() throws -> (token: HistoryToken?, isBusy: Bool) {
         do {
             guard let (reader, _) = try open() else { return (nil, false) }

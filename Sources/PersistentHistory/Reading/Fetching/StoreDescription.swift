@@ -1,7 +1,7 @@
 import GRDB
 import GRDBSQLite
 
-/// What `historyctl describe` shows of a tracked store.
+/// The content of `historyctl describe` for a tracked store.
 public struct StoreDescription: Sendable, Equatable, Codable {
     /// A table whose changes are recorded.
     public struct TrackedEntity: Sendable, Equatable, Codable {
@@ -42,7 +42,7 @@ public struct StoreDescription: Sendable, Equatable, Codable {
         let catalog = try EntityCatalog(db)
         var counts: [BinaryText: Int64] = [:]
         var total: Int64 = 0
-        // Counted here: SQLite would sort all changes.
+        // Counted here, because SQLite would sort all changes.
         var shapes: [Int64: Int64] = [:]
         try db.rows("SELECT kind FROM historyd_change") { row in
             while try row.step(db) {
@@ -72,7 +72,7 @@ public struct StoreDescription: Sendable, Equatable, Codable {
 
 /// How a store's commits are made atomic (https://www.sqlite.org/pragma.html#pragma_journal_mode).
 package enum JournalMode {
-    /// Why a store's mode matters to its writers; nil for a store in WAL mode, where it does not.
+    /// Why a store's journal mode matters to its writers; nil for WAL mode, where it does not.
     package static func note(on path: String) throws -> String? {
         let mode = try StoreConnection.withConnection(to: path, .read) { queue in
             try queue.read { db in try String.fetchOne(db, sql: "PRAGMA journal_mode") }

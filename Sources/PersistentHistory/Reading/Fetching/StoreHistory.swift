@@ -1,6 +1,6 @@
 import GRDB
 
-/// Reads a store's history, whoever records it: historyd (`HistoryReader`), or Core Data and SwiftData
+/// Reads a store's history, whatever records it: historyd (`HistoryReader`), or Core Data and SwiftData
 /// (`CoreDataReader`).
 public protocol HistoryReading: Sendable {
     /// The store's file.
@@ -11,11 +11,11 @@ public protocol HistoryReading: Sendable {
     func newestToken() throws -> HistoryToken
     /// The oldest token after which the history can be read.
     func oldestToken() throws -> HistoryToken
-    /// Checks that everything after a token is still there.
+    /// Checks that everything after a token still exists.
     ///
     /// - Throws: `HistoryError` with `.tokenForeign`, `.tokenExpired` or `.tokenAhead`.
     func check(after token: HistoryToken) throws
-    /// Where to begin reading backwards what is older than a token's transaction: for `reversedBatch(before:)`.
+    /// Where to start reading backwards from before a token's transaction: for `reversedBatch(before:)`.
     func start(of token: HistoryToken) throws -> Int64
     /// The entities that the history has, or had.
     func entities() throws -> [Entity]
@@ -30,13 +30,13 @@ public protocol HistoryReading: Sendable {
 }
 
 extension HistoryReading {
-    /// The next transactions after a number, from the first of the history on by default.
+    /// The next transactions after a number, by default from the start of the history.
     public func batch(after number: Int64 = 0, filter: HistoryFilter = HistoryFilter()) throws -> HistoryBatch {
         try batch(
             after: number, isPosition: false, through: .max, changes: HistoryReader.batchSize, filter: filter)
     }
 
-    /// What is older than a number, the newest first; from the newest on by default.
+    /// What is older than a number, the newest first; by default from the newest.
     public func reversedBatch(before number: Int64?, filter: HistoryFilter = HistoryFilter()) throws
         -> HistoryBatch
     {
@@ -47,14 +47,14 @@ extension HistoryReading {
 extension HistoryReader: HistoryReading {}
 extension CoreDataReader: HistoryReading {}
 
-/// Opens a store's history, whoever records it.
+/// Opens a store's history, whatever records it.
 public enum StoreHistory {
-    /// Opens a store for reading its history. Of a store that only Core Data writes not a byte changes.
+    /// Opens a store for reading its history. Not a byte of a store that only Core Data writes changes.
     ///
     /// - Parameters:
     ///   - path: The store's file.
     ///   - timeout: How long to wait for a lock that another process holds.
-    /// - Throws: `HistoryError`; with `.notTracked` where there is no history.
+    /// - Throws: `HistoryError`; with `.notTracked` if there is no history.
     public static func open(_ path: String, timeout: Duration = .seconds(5)) throws -> any HistoryReading {
         do {
             let connection = try UntouchedConnection(path: path, timeout: timeout)
@@ -67,7 +67,8 @@ public enum StoreHistory {
         {
             throw error
         } catch {
-            // Whatever has to be done to read it, Core Data's own it stays; and what is not known may be.
+            // A store of Core Data is never opened in a way that changes it. A busy store of an unknown writer
+            // may be Core Data's.
             let writer = StoreRecorder.writer(ofFile: path)
             let isBusy = (error as? HistoryError)?.code == .storeBusy
             if writer == .coreData || (writer == nil && isBusy) { throw error }

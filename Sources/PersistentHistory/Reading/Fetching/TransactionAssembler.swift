@@ -2,9 +2,9 @@ import GRDB
 import GRDBSQLite
 import Glibc
 
-/// Makes transactions of recorded rows: a transaction is the longest run of rows with one origin.
+/// Assembles transactions from recorded rows: a transaction is the longest run of rows with one origin.
 ///
-/// A value without I/O: rows go in, one after the other, and transactions come out.
+/// A value without I/O: it takes rows in order, and returns transactions.
 struct TransactionAssembler {
     private let store: StoreID
     private let filter: HistoryFilter
@@ -15,9 +15,9 @@ struct TransactionAssembler {
     private var isOpen = false
     private var last: Int64 = 0
     private var changes: [HistoryChange] = []
-    /// Rows of the current run, including those that the filter leaves out.
+    /// The number of rows in the current run, including those that the filter excludes.
     private(set) var runLength = 0
-    /// Of the current run's changes that the filter selects.
+    /// The size of the current run's changes that the filter selects.
     private(set) var size = ReadSize()
 
     init(store: StoreID, filter: HistoryFilter = HistoryFilter(), isReversed: Bool = false) {
@@ -26,14 +26,13 @@ struct TransactionAssembler {
         self.isReversed = isReversed
     }
 
-    /// Whether the current run's transaction passed the filter, so that its changes are of use.
+    /// Whether the current run's transaction passed the filter, so that its changes are needed.
     var wantsChanges: Bool { isWanted }
 
-    /// The time that a delete's tombstone carries.
+    /// The time for a delete's tombstone.
     var timestamp: HistoryTimestamp { origin.timestamp }
 
-    /// A row with another origin than the last one came: gives the transaction that ended, if it
-    /// has changes that are wanted.
+    /// Starts a run with a new origin. Returns the transaction that ended, if it has wanted changes.
     mutating func begin(_ origin: Origin, at number: Int64) -> HistoryTransaction? {
         let finished = finish()
         self.origin = origin
@@ -43,7 +42,7 @@ struct TransactionAssembler {
         return finished
     }
 
-    /// Counts a row to the current run.
+    /// Counts a row of the current run.
     mutating func count(_ number: Int64) {
         if !isReversed { last = number }
         runLength += 1
@@ -51,11 +50,11 @@ struct TransactionAssembler {
 
     mutating func append(_ change: HistoryChange, bytes: Int) {
         size.add(1, bytes: bytes)
-        // Most transactions have one.
+        // Most transactions have one change.
         if changes.isEmpty { changes = [change] } else { changes.append(change) }
     }
 
-    /// The transaction that names entities with unrecorded changes, at the end of the current run; nil where
+    /// The transaction that names entities with unrecorded changes, at the end of the current run; nil if
     /// it is not wanted.
     func recreation(of entities: [String]) -> HistoryTransaction? {
         guard filter.accepts(recreated: entities, at: origin.timestamp) else { return nil }
@@ -87,21 +86,21 @@ struct OriginRun: ~Copyable {
     private(set) var isUndeclared = false
     private(set) var origin = Origin.undeclared(milliseconds: 0)
 
-    /// See `HistoryBatch.fingerprint`. Nil also for a row that is void.
+    /// See `HistoryBatch.fingerprint`. Nil for a void row, too.
     var fingerprint: String? {
         guard isBegun else { return nil }
         return isUndeclared ? Self.fingerprint(milliseconds) : text.withBytes { HistoryBatch.fingerprint($0) }
     }
 
-    /// Of the run that a row is in.
+    /// The fingerprint of the run that a row belongs to.
     static func fingerprint(of row: OpaquePointer) -> String? {
         row.textBytes(1).map { HistoryBatch.fingerprint($0) }
             ?? fingerprint(sqlite3_column_int64(row, 1))
     }
 
-    /// Whether a row is in the run of a fingerprint.
+    /// Whether a row belongs to the run with a fingerprint.
     static func hasFingerprint(_ fingerprint: String, _ row: OpaquePointer) -> Bool {
-        // Nearly all are so short that nothing of them is left out.
+        // Nearly all are short enough to be their own fingerprint.
         row.isText(1, fingerprint) || self.fingerprint(of: row) == fingerprint
     }
 
@@ -110,8 +109,8 @@ struct OriginRun: ~Copyable {
     }
 
     /// - Parameters:
-    ///   - bytes: The row's origin, where it is text.
-    ///   - last: The run before, mostly of the same author.
+    ///   - bytes: The row's origin, if it is text.
+    ///   - last: The previous run, mostly of the same author.
     mutating func begin(
         _ row: OpaquePointer, _ bytes: UnsafeBufferPointer<UInt8>?, like last: borrowing OriginRun
     ) {

@@ -1,21 +1,21 @@
 import GRDB
 import GRDBSQLite
 
-/// Decides SQL conditions on rows of one table.
+/// Evaluates SQL conditions on rows of one table.
 ///
-/// It is a database of its own, in memory, with a table that has the columns of the store's: their names, types and
-/// collations, and nothing else. So SQLite compares as it does in the store, and an expression reaches nothing but the
-/// values of one row, whoever wrote it and whatever the store's schema says. A condition is a generated column there:
-/// SQLite itself refuses subqueries, aggregates, parameters and functions that are not deterministic
-/// (https://www.sqlite.org/gencol.html), and an authorizer refuses what is left.
+/// It is a separate in-memory database, with a table that has the columns of the store's: their names,
+/// types and collations, and nothing else. So SQLite compares as in the store, and an expression can
+/// access only the values of one row, whatever its author and the store's schema. A condition is a
+/// generated column in it: SQLite itself refuses subqueries, aggregates, parameters and non-deterministic
+/// functions (https://www.sqlite.org/gencol.html), and an authorizer refuses the rest.
 ///
-/// Used under the lock that a reader has for its connection.
+/// Used under a reader's lock for its connection.
 final class ConditionDatabase: Sendable {
-    /// The longest text or blob that is looked at. What is larger is not decided.
+    /// The longest text or blob that is evaluated. A larger value makes the condition fail.
     static let mostBytes = 1 << 20
     /// The longest expression.
     static let longestExpression = 10_000
-    /// Of processor time, for one row.
+    /// The maximum processor time for one row.
     static let mostTime: Duration = .milliseconds(10)
 
     /// A condition that fits the table.
@@ -36,7 +36,7 @@ final class ConditionDatabase: Sendable {
     }
 
     nonisolated(unsafe) private let db: OpaquePointer
-    /// Prepared once: a row takes three.
+    /// Prepared once, because a row needs three.
     nonisolated(unsafe) private var statements: [String: OpaquePointer] = [:]
     private let guardian: ConditionGuardian
     private let columns: [Column]
@@ -48,7 +48,7 @@ final class ConditionDatabase: Sendable {
         let collation: String
     }
 
-    /// - Throws: `DatabaseError`, also where a column has a collation that only the application knows.
+    /// - Throws: `DatabaseError`, also if a column has a collation that only the application knows.
     init(columns: [Column], isStrict: Bool) throws {
         var connection: OpaquePointer?
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_MEMORY
@@ -60,7 +60,7 @@ final class ConditionDatabase: Sendable {
         db = connection
         guardian = ConditionGuardian()
         self.columns = columns
-        // Its text would be taken for a value where it names no column.
+        // Otherwise a quoted name that is not a column would be a string.
         _disableDoubleQuotedStringLiterals(db)
         sqlite3_limit(db, SQLITE_LIMIT_LENGTH, Int32(Self.mostBytes + Self.longestExpression))
         sqlite3_limit(db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000)
@@ -94,7 +94,7 @@ final class ConditionDatabase: Sendable {
 
     private func compile(_ expression: String, _ number: Int) throws(Problem) -> Compiled {
         if let problem = Self.problem(of: expression) { throw Problem(message: problem) }
-        // The line's end ends a comment.
+        // A line break ends a comment.
         let enclosed = "(\(expression)\n)"
         let read = try guarded(.reads) { try run("SELECT \(enclosed) FROM row") }
         var name = "historyd_condition_\(number)"
@@ -109,7 +109,7 @@ final class ConditionDatabase: Sendable {
                 ? "INSERT INTO row DEFAULT VALUES"
                 : "INSERT INTO row (\(names.map(SQLText.name).joined(separator: ", "))) VALUES (\(places))",
             result: "SELECT \(name) IS TRUE FROM row")
-        // SQLite refuses to ask for the present time only when it is asked.
+        // SQLite refuses queries of the current time only during evaluation.
         if case .failed(let text) = verdict(compiled, names.map { _ in .null }),
             text.hasPrefix("non-deterministic")
         {
@@ -118,7 +118,7 @@ final class ConditionDatabase: Sendable {
         return compiled
     }
 
-    /// What shows that a text is not one expression.
+    /// Why a text is not a single expression; nil if it may be one.
     static func problem(of expression: String) -> String? {
         guard expression.utf8.count <= longestExpression else {
             return "it is longer than \(longestExpression) bytes"
@@ -151,11 +151,11 @@ final class ConditionDatabase: Sendable {
         (error as? DatabaseError)?.message ?? "\(error)"
     }
 
-    // MARK: Deciding
+    // MARK: Evaluating
 
     /// Whether a condition is true of a row.
     ///
-    /// - Parameter values: Of the columns that it reads, in their order.
+    /// - Parameter values: The values of the columns that it reads, in their order.
     func verdict(_ condition: Compiled, _ values: [HistoryValue]) -> RowVerdict {
         if let index = values.firstIndex(where: { $0.byteCount > Self.mostBytes }) {
             return .failed(
@@ -167,7 +167,7 @@ final class ConditionDatabase: Sendable {
             try run("DELETE FROM row")
             try run(condition.insert, values)
             let isTrue = try isTrue(condition.result)
-            // SQLite asks its progress handler in loops alone.
+            // SQLite calls its progress handler only in loops.
             if guardian.isOver { return Self.tookTooLong }
             return isTrue ? .wanted : .unwanted
         } catch let error as DatabaseError where error.resultCode == .SQLITE_INTERRUPT {

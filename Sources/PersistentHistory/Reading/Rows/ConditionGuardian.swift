@@ -2,12 +2,12 @@ internal import CPlatform
 internal import GRDBSQLite
 internal import Glibc
 
-/// Watches over what expressions may do, and for how long.
+/// Limits what expressions may do, and for how long.
 final class ConditionGuardian: Sendable {
     enum Mode: Sendable {
-        /// Notes which columns an expression reads.
+        /// Records which columns an expression reads.
         case reads
-        /// A condition becomes a column.
+        /// Lets a condition become a column.
         case defines
         case evaluates
     }
@@ -58,7 +58,7 @@ final class ConditionGuardian: Sendable {
         return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
     }
 
-    /// See https://www.sqlite.org/c3ref/c_alter_table.html for what the two texts are.
+    /// See https://www.sqlite.org/c3ref/c_alter_table.html for the meaning of the two texts.
     private func allows(_ action: Int32, _ first: String?, _ second: String?) -> Bool {
         state.withLock { state in
             guard case .reads = state.mode else { return true }
@@ -85,8 +85,8 @@ final class ConditionGuardian: Sendable {
         }
     }
 
-    /// Built-in functions that give one answer for the same values. Those of dates are refused by SQLite where they
-    /// ask for the present time.
+    /// Built-in functions that return the same result for the same values. SQLite refuses date functions
+    /// that query the current time.
     private static let functions: Set<String> = [
         "abs", "ceil", "ceiling", "char", "coalesce", "concat", "concat_ws", "date", "datetime", "floor",
         "format",

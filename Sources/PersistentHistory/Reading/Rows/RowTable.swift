@@ -1,20 +1,20 @@
 package import GRDB
 import GRDBSQLite
 
-/// How the rows of changed objects are found in one of the store's tables and read: for a mirror's groups, and for the
-/// values of calls and feeds.
+/// Finds and reads the rows of changed objects in one of the store's tables: for a mirror's groups, and
+/// for the values of calls and feeds.
 package struct RowTable: Sendable {
     package let schema: TableSchema
     package let key: RowKey
-    /// What is read: all but generated columns, which follow from the others.
+    /// The columns to read: all except generated ones, which follow from the others.
     package let columns: [String]
-    /// The same in calls and feeds.
+    /// The names for calls and feeds.
     let names: RowNames
     package let select: String
     private let byKey: String
     private let byRowid: String
 
-    /// - Parameter withRowid: Whether the rowid is read first where it identifies rows.
+    /// - Parameter withRowid: Whether to read the rowid first if it identifies rows.
     package init(_ table: TableSchema, withRowid: Bool) {
         schema = table
         key = RowKey(table)
@@ -31,8 +31,8 @@ package struct RowTable: Sendable {
 
     /// Reads the row of an object.
     ///
-    /// - Parameter row: Is given the statement that stands at it.
-    /// - Returns: Whether there is one.
+    /// - Parameter row: Receives the statement at the row.
+    /// - Returns: Whether the row exists.
     package func read(_ object: ObjectID, _ db: Database, _ row: (OpaquePointer) throws -> Void) throws -> Bool
     {
         try read(object.values, key.isByRowid(object) ? byRowid : byKey, db, row)
@@ -58,7 +58,7 @@ package struct RowTable: Sendable {
         return found
     }
 
-    /// Whether SQLite can look rows up: a key may be compared by functions that only the application has.
+    /// Whether SQLite can look rows up: a key may need functions that only the application has.
     func isReadable(_ db: Database) throws -> Bool {
         do {
             for sql in [byKey, byRowid] { _ = try db.cachedStatement(sql: sql) }
@@ -69,12 +69,12 @@ package struct RowTable: Sendable {
     }
 }
 
-/// The tables of a store whose rows are read, as of one version of its schema.
+/// The tables of a store whose rows are read, for one schema version.
 final class RowTables: Sendable {
     fileprivate struct State {
         var version: Int64 = -1
         var schema: StoreSchema?
-        /// Nil is what is no table, or cannot be read.
+        /// Nil stands for a name that is not a table, or cannot be read.
         var tables: [BinaryText: RowTable?] = [:]
         var conditions: [RowCondition: Result<TableCondition, TableCondition.Unfit>] = [:]
         var databases: [BinaryText: ConditionDatabase] = [:]
@@ -82,7 +82,7 @@ final class RowTables: Sendable {
 
     fileprivate let state = Locked(State())
 
-    /// Reads a schema that has changed, where rows were read before, so that the next reading finds it.
+    /// Reads a changed schema, if rows were read before, so that the next read has it.
     func follow(_ db: Database, _ version: Int64) throws {
         try state.withLock { state in
             guard state.schema != nil, state.version != version else { return }
@@ -90,9 +90,9 @@ final class RowTables: Sendable {
         }
     }
 
-    /// To be called in the transaction that reads the rows.
+    /// Call it in the transaction that reads the rows.
     ///
-    /// - Returns: Nil where rows of that name cannot be read.
+    /// - Returns: Nil if rows of that table cannot be read.
     func table(_ name: String, _ db: Database) throws -> RowTable? {
         let version = try db.currentSchemaVersion()
         return try state.withLock { state in
@@ -109,9 +109,9 @@ final class RowTables: Sendable {
 }
 
 extension RowTables {
-    /// A condition for the rows of a table as it is now.
+    /// A condition for the rows of the present table.
     ///
-    /// - Throws: `TableCondition.Unfit`, and what SQLite says.
+    /// - Throws: `TableCondition.Unfit`, and SQLite's errors.
     func condition(_ condition: RowCondition, _ db: Database) throws -> TableCondition {
         let name = condition.entity.text
         let table = try self.table(name, db)
@@ -135,15 +135,15 @@ extension RowTables {
     }
 }
 
-/// How SQL finds the rows of a table by the keys of changed objects.
+/// The SQL that finds the rows of a table by the keys of changed objects.
 package struct RowKey {
-    /// The column whose integers make runs; nil where several columns are the key.
+    /// The integer column whose values form runs; nil if the key has several columns.
     package let integer: String?
-    /// Whether that is the rowid, so that nothing but integers is in it.
+    /// Whether that column is the rowid, so that it contains only integers.
     let isRowid: Bool
     /// The condition for the row of an object, with the key's values as arguments.
     let matches: String
-    /// The same for one that is known by its rowid, though most are known by their keys.
+    /// The same for a row that is identified by its rowid, although most are by their keys.
     let matchesRowid: String
     private let table: TableSchema
 
@@ -164,26 +164,27 @@ package struct RowKey {
         }
     }
 
-    /// The condition for the rows whose key is an integer from one to another; never met where there is no such key.
+    /// The condition for the rows whose key is an integer in a range; always false if there is no such
+    /// key.
     func isInRun(_ first: String, _ last: String, of row: String = "") -> String {
         guard let integer else { return "NULL" }
         let key = row + integer
-        // Between two integers there are other numbers.
+        // Other numbers lie between two integers.
         return "\(key) BETWEEN \(first) AND \(last)" + (isRowid ? "" : " AND typeof(\(key)) = 'integer'")
     }
 
-    /// Whether an object recorded under an older shape can still be looked up by its key.
+    /// Whether an object that was recorded with an older shape can still be found by its key.
     func fits(_ object: ObjectID) -> Bool {
         if object.isRowID { return table.rowid != nil }
         return table.key != .rowid && object.values.count == table.primaryKey.count
     }
 
-    /// Reads the key of an object that was noted; nil where keys are of another kind by now.
+    /// Parses the key of an object that was noted; nil if keys are now of another kind.
     package func object(_ keyText: String) -> ObjectID? {
         guard let object = ObjectID(keyText: keyText, keyedBy: table.key), fits(object) else { return nil }
         return object
     }
 
-    /// Whether an object is looked up by its rowid, and not by its key.
+    /// Whether an object is found by its rowid, not by its key.
     package func isByRowid(_ object: ObjectID) -> Bool { object.isRowID && table.key != .rowid }
 }

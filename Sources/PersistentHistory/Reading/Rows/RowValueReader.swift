@@ -1,9 +1,9 @@
 import GRDB
 import GRDBSQLite
 
-/// Reads the rows of changed objects, each once, in the read transaction in which their changes are read.
+/// Reads the rows of changed objects, each once, in the read transaction that reads their changes.
 struct RowValueReader {
-    /// What happens where the values exceed their limit together.
+    /// What happens if the total size of the values exceeds the limit.
     enum Excess {
         /// No further row is read.
         case ends(at: Int)
@@ -11,7 +11,7 @@ struct RowValueReader {
         case cuts(at: Int)
     }
 
-    /// For a batch. A transaction with more values is large: they are read part by part.
+    /// The limit for a batch. A transaction with more values counts as large, and is read part by part.
     static let mostOfBatch = 8 << 20
 
     private let db: Database
@@ -19,11 +19,11 @@ struct RowValueReader {
     private let position: HistoryToken
     private let wanted: WantedValues
     private let excess: Excess
-    /// Those met so far, by entity: the schema is the same in all of the transaction.
+    /// The tables found so far, by entity: the schema does not change during the transaction.
     private var known: [BinaryText: RowTable?] = [:]
     private var rows: [BinaryText: RowValues.Rows] = [:]
     private var verdicts: [RowCondition: RowVerdicts] = [:]
-    /// Conditions that took too long for a row: no other row is asked.
+    /// Conditions that took too long for a row. They are not evaluated for any other.
     private var slow: Set<RowCondition> = []
     private var bytes = 0
 
@@ -39,8 +39,8 @@ struct RowValueReader {
 
     var values: RowValues { RowValues(at: position, wanted, rows, verdicts) }
 
-    /// - Parameter all: Also rows that were deleted, which may have come back.
-    /// - Returns: False where the limit was met.
+    /// - Parameter all: Whether to read deleted rows, too, which may exist again.
+    /// - Returns: False if the limit was reached.
     mutating func read(_ changes: some Sequence<HistoryChange>, all: Bool = false) throws -> Bool {
         for change in changes {
             for condition in wanted.conditions where condition.entity.text.hasSameBytes(as: change.entity.name)
@@ -54,7 +54,7 @@ struct RowValueReader {
         return true
     }
 
-    /// Decides a condition for a change's row, unless that is done.
+    /// Evaluates a condition for a change's row, unless that is done.
     private mutating func judge(_ change: HistoryChange, _ condition: RowCondition) throws {
         guard verdicts[condition]?[change] == nil else { return }
         let verdict: RowVerdict
@@ -92,12 +92,12 @@ struct RowValueReader {
         return table
     }
 
-    /// What a row takes beside its texts and blobs, about.
+    /// The approximate size of a row without its texts and blobs.
     private static let rowOverhead = 64
     private static let valueOverhead = 32
 
     private mutating func row(of object: ObjectID, _ name: String) throws -> RowValues.Row? {
-        // A key of an older shape does not identify a row any more.
+        // A key of an older shape no longer identifies a row.
         guard let table = try table(name), table.key.fits(object) else { return nil }
         var row: RowValues.Row?
         var used = bytes
@@ -123,7 +123,7 @@ struct RowValueReader {
 }
 
 extension HistoryValue {
-    /// A column of a statement's row, and its full size where it is cut.
+    /// A column of a statement's row, and its full size if it is cut.
     fileprivate static func prefix(_ statement: OpaquePointer, _ column: Int32, atMost limit: Int)
         -> (HistoryValue, size: Int?)
     {
@@ -132,7 +132,7 @@ extension HistoryValue {
             guard let bytes = statement.textBytes(column), bytes.count > limit else { break }
             return (HistoryValue(textOf: bytes.prefix(upTo: textEnd(bytes, limit))), bytes.count)
         case SQLITE_BLOB:
-            // The bytes first: they may convert a zeroblob.
+            // Read the bytes first: that may convert a zeroblob.
             guard let start = sqlite3_column_blob(statement, column) else { break }
             let bytes = UnsafeRawBufferPointer(
                 start: start, count: Int(sqlite3_column_bytes(statement, column)))
@@ -144,10 +144,10 @@ extension HistoryValue {
     }
 }
 
-/// The rows of changed objects, beside their changes.
+/// Adds the rows of changed objects to their changes.
 extension HistoryReader {
-    /// A batch with the rows of its objects, as of the end of the history: as many transactions as have no more than
-    /// fits into memory. One that has more by itself becomes a large one.
+    /// Adds rows to a batch, as of the end of the history. It keeps as many transactions as fit into
+    /// memory; a single one that does not fit becomes a large one.
     func adding(
         _ wanted: WantedValues, to batch: HistoryBatch, _ db: Database, end: Int64,
         after number: Int64, through last: Int64
@@ -173,7 +173,7 @@ extension HistoryReader {
 
     /// The rows of a part of a large transaction.
     ///
-    /// - Parameter all: Also those that the changes deleted.
+    /// - Parameter all: Whether to read the rows that the changes deleted, too.
     func values(
         _ wanted: WantedValues?, of changes: [HistoryChange], all: Bool = false, _ db: Database,
         _ header: HistoryHeader

@@ -1,7 +1,7 @@
 import GRDB
 import GRDBSQLite
 
-/// A condition on the rows of one of the store's tables, as of one version of its schema.
+/// A condition on the rows of one of the store's tables, for one schema version.
 struct TableCondition: Sendable {
     /// The condition does not fit the table.
     struct Unfit: Error {
@@ -33,13 +33,14 @@ struct TableCondition: Sendable {
         byRowid = SQLText.cacheable(select + table.key.matchesRowid)
     }
 
-    /// Whether it is true of a changed row as it is now, or of a deleted one as its tombstone has it.
+    /// Whether it is true of a changed row in its present state, or of a deleted one according to its
+    /// tombstone.
     func verdict(on change: HistoryChange, _ db: Database) throws -> RowVerdict {
         if change.operation == .delete {
-            // What was deleted before a column was preserved cannot be decided, and is passed on.
+            // A row that was deleted before a column was preserved cannot be evaluated, and is delivered.
             return Self.values(of: change, columns).map { database.verdict(compiled, $0) } ?? .wanted
         }
-        // A row that is gone, or has another kind of key by now: its delete follows.
+        // The row was deleted, or now has another kind of key: its delete follows.
         guard let values = try values(of: change.objectID, db) else { return .unwanted }
         return database.verdict(compiled, values)
     }
@@ -55,7 +56,7 @@ struct TableCondition: Sendable {
         return columns.indices.map { HistoryValue(row, Int32($0)) }
     }
 
-    /// Nil where one is not known.
+    /// Nil if a value is unknown.
     private static func values(of deletion: HistoryChange, _ columns: [String]) -> [HistoryValue]? {
         var values: [HistoryValue] = []
         for column in columns {
@@ -74,7 +75,7 @@ struct TableCondition: Sendable {
 }
 
 extension ConditionDatabase {
-    /// For the rows of a table of a store.
+    /// For the rows of a store's table.
     convenience init(of table: TableSchema, in db: Database) throws {
         let columns = try table.columns.map { column in
             var collation: UnsafePointer<CChar>?
@@ -95,16 +96,17 @@ extension ConditionDatabase {
 }
 
 extension RowCondition {
-    /// What shows that a text is not one expression; nil where it may be.
+    /// Why a text is not a single expression; nil if it may be one.
     package static func problem(of expression: String) -> String? { ConditionDatabase.problem(of: expression) }
 
-    /// Why a hook or a feed cannot have the condition on a store as it is; nil where it can.
+    /// Why a hook or a feed cannot use the condition on a store in its present state; nil if it can.
     ///
     /// - Parameters:
     ///   - path: The store.
-    ///   - takesDeletes: Whether it is for deleted rows, too, of which the preserved columns alone are known.
-    ///   - mayLackTable: Whether a store without such a table is none of those that are meant.
-    /// - Throws: `HistoryError` where the store cannot be read.
+    ///   - takesDeletes: Whether it is also for deleted rows, of which only the preserved columns are
+    ///     known.
+    ///   - mayLackTable: Whether a store without the table is simply not concerned.
+    /// - Throws: `HistoryError` if the store cannot be read.
     package func problem(in path: String, takesDeletes: Bool, mayLackTable: Bool) throws -> String? {
         try StoreConnection.withConnection(to: path, .read) { queue in
             try queue.read { db -> String? in

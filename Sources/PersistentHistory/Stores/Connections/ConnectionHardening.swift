@@ -2,12 +2,13 @@ internal import CSQLiteHistory
 package import GRDB
 import GRDBSQLite
 
-/// What every connection to a file gets that others can write (https://www.sqlite.org/security.html).
+/// Settings for every connection to a file that others can write (https://www.sqlite.org/security.html).
 package enum ConnectionHardening {
-    /// Whether triggers and views of the file run: only where SQL of the caller's own does.
+    /// Whether triggers and views of the file run. They run only where the caller's own SQL does.
     package enum SchemaCode: Int32 { case isLeftAlone = 0, runs = 1 }
 
-    /// Instructions of SQLite's virtual machine between two checks whether to continue: a fraction of a millisecond.
+    /// How many instructions of SQLite's virtual machine run between two checks: a fraction of a
+    /// millisecond.
     private static let instructionsPerLook: Int32 = 20_000
 
     /// - Parameter work: Bounds each statement's work.
@@ -17,8 +18,8 @@ package enum ConnectionHardening {
         guard result == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: result)) }
         if code == .isLeftAlone { sqlite3_limit(connection, SQLITE_LIMIT_ATTACHED, 0) }
         sqlite3_limit(connection, SQLITE_LIMIT_WORKER_THREADS, 0)
-        // Cells are checked when a page is read from the file, not with each use of it. And no part of the file is mapped:
-        // a process that can truncate it would end this one.
+        // Check cells when a page is read from the file, not with each use. Map no part of the file: a
+        // process that truncates it would crash this one.
         try db.execute(sql: "PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0")
         guard let work else { return }
         work.connection.withLock { $0 = UInt(bitPattern: connection) }
@@ -31,10 +32,10 @@ package enum ConnectionHardening {
     }
 }
 
-/// How much work SQLite may do before it must come to an end; it ends earlier where the task is cancelled.
+/// Limits the work of SQLite, and ends it early when the task is cancelled.
 ///
-/// It belongs to one connection, whose queue alone counts with it; only the limit is set from elsewhere. It must live
-/// as long as the connection.
+/// It belongs to one connection and must live as long as that does. Only the connection's queue counts
+/// with it; the limit can be set from elsewhere.
 package final class WorkLimit: Sendable {
     private struct State {
         var looks = 0
@@ -49,21 +50,21 @@ package final class WorkLimit: Sendable {
 
     /// - Parameters:
     ///   - looks: How often SQLite may check whether to continue.
-    ///   - endsWithTask: Whether the work ends where the task is cancelled.
+    ///   - endsWithTask: Whether the work ends when the task is cancelled.
     init(looks: Int = .max, endsWithTask: Bool = true) {
         state = Locked(State(most: looks))
         self.endsWithTask = endsWithTask
     }
 
-    /// Counts from the start again: a piece of work begins.
+    /// Starts counting from zero for the next piece of work.
     func begin() { state.withLock { ($0.looks, $0.isExceeded) = (0, false) } }
 
     func setMost(_ looks: Int) { state.withLock { $0.most = looks } }
 
-    /// Whether the last piece of work was ended for what it cost.
+    /// Whether the last piece of work was ended because it reached the limit.
     var isExceeded: Bool { state.withLock(\.isExceeded) }
 
-    /// - Throws: `UnexpectedValue` if the work was too much; what the body throws.
+    /// - Throws: `UnexpectedValue` if the work exceeded the limit; what the body throws.
     func explaining<T>(_ body: () throws -> T) throws -> T {
         do {
             return try body()
@@ -73,7 +74,7 @@ package final class WorkLimit: Sendable {
     }
 
     fileprivate var mayGoOn: Bool {
-        // A transaction that keeps others from beginning one does so for a limited time.
+        // A transaction that keeps others from beginning one may do so for a limited time only.
         history_open_solo(OpaquePointer(bitPattern: connection.withLock { $0 }))
         if endsWithTask && Task.isCancelled { return false }
         return state.withLock { state in

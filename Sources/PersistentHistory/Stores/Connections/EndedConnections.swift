@@ -4,9 +4,9 @@ internal import GRDB
 extension DatabaseQueue {
     /// Closes the connection for good.
     ///
-    /// What GRDB has besides it, libdispatch would free on a thread of its pool, and a pool that was used once
-    /// looks after its threads each second from then on, however long nothing happens. So the remains of
-    /// the last thousand are kept: about five kilobytes each.
+    /// libdispatch would free the rest of GRDB's connection on a thread of its pool. Once used, that pool
+    /// checks its threads every second, even while nothing happens. So the remains of the last thousand
+    /// connections are kept, about five kilobytes each.
     package func end() throws {
         EndedConnections.keep(self)
         try close()
@@ -22,7 +22,7 @@ private enum EndedConnections {
             kept.append(queue)
             return kept.count > most ? kept.popFirst() : nil
         }
-        // Let go of here, outside the lock.
+        // Released here, outside the lock.
         _ = oldest
     }
 }

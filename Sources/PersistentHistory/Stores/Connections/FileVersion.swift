@@ -1,14 +1,14 @@
 internal import CPlatform
 internal import Glibc
 
-/// What shows from outside that a file was written, or is another one.
+/// Shows from outside that a file was written or replaced.
 struct FileVersion: Sendable, Equatable {
     let id: FileID
     let size: Int64
     private let seconds: Int
     private let nanoseconds: Int
 
-    /// Nil where there is none.
+    /// Nil if there is no file.
     init?(of path: String) {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
@@ -17,6 +17,6 @@ struct FileVersion: Sendable, Equatable {
         (seconds, nanoseconds) = (status.st_mtim.tv_sec, status.st_mtim.tv_nsec)
     }
 
-    /// When it was written last, in seconds since 1970.
+    /// When the file was last written, in seconds since 1970.
     var modifiedAt: Double { Double(seconds) + Double(nanoseconds) / 1e9 }
 }

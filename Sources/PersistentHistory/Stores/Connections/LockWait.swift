@@ -3,8 +3,9 @@ internal import Glibc
 
 /// Waits for a lock that another process holds.
 ///
-/// SQLite's own waiting sleeps longer and longer, up to a tenth of a second (`sqlite3_busy_timeout`). A writer that
-/// is never still leaves the lock for some microseconds between two commits: a reader that tries seldom meets none of them.
+/// SQLite's own busy handler sleeps longer and longer, up to a tenth of a second
+/// (`sqlite3_busy_timeout`). A writer that never pauses releases the lock for some microseconds between
+/// two commits, so a reader that rarely tries misses them all.
 final class LockWait: Sendable {
     private let timeout: Duration
     private let end = Locked<ContinuousClock.Instant?>(nil)
@@ -16,7 +17,7 @@ final class LockWait: Sendable {
         return .callback { attempts in wait.goesOn(attempts) }
     }
 
-    /// Does something again for as long as a lock stands in the way, on a connection that waits for none.
+    /// Retries while a lock is in the way, on a connection that does not wait for locks itself.
     ///
     /// - Throws: What the body throws; `HistoryError` with `.storeBusy` after the timeout.
     static func retrying<T>(_ timeout: Duration, _ body: () throws -> T) throws -> T {
@@ -34,7 +35,7 @@ final class LockWait: Sendable {
 
     private init(_ timeout: Duration) { self.timeout = timeout }
 
-    /// Called by SQLite with the number of attempts that have failed at this lock before.
+    /// Called by SQLite with the number of failed attempts at this lock so far.
     private func goesOn(_ attempts: Int) -> Bool {
         assertMayWait()
         let now = ContinuousClock.now
@@ -50,9 +51,10 @@ final class LockWait: Sendable {
 
     /// How long to wait before the next attempt, in microseconds.
     ///
-    /// Beside a writer that is never still, one attempt in some hundreds succeeds: it takes thousands to be nearly
-    /// certain of one. But a lock that was not had for long is likely to be held by somebody at work, and attempts
-    /// cost the processor: their number grows with the logarithm of the time, and then by a thousand a second.
+    /// Beside a writer that never pauses, one attempt in some hundreds succeeds, and it takes thousands
+    /// to be nearly certain of one. But a lock held for long probably belongs to a process at work, and
+    /// attempts use the processor. So their number first grows with the logarithm of the time, then by a
+    /// thousand a second.
     private static func pause(after waited: Duration) -> UInt32 {
         UInt32(clamping: Int64(min(max(waited / 512, .microseconds(50)), .milliseconds(1)) / .microseconds(1)))
     }

@@ -15,7 +15,7 @@ extension OpaquePointer {
         }
     }
 
-    /// A text's bytes, until the statement's next step; nil if the column is something else.
+    /// The bytes of a text column, valid until the statement's next step; nil for other storage classes.
     package func textBytes(_ column: Int32) -> UnsafeBufferPointer<UInt8>? {
         guard sqlite3_column_type(self, column) == SQLITE_TEXT, let start = sqlite3_column_text(self, column)
         else { return nil }
@@ -28,7 +28,7 @@ extension OpaquePointer {
         return text.withUTF8 { $0.hasSameBytes(as: bytes) }
     }
 
-    /// How many bytes some columns have in texts and blobs.
+    /// How many bytes of text and blobs some columns hold.
     func payload(from column: Int32, count: Int) -> Int {
         (column..<column + Int32(count)).reduce(0) { bytes, column in
             let type = sqlite3_column_type(self, column)
@@ -87,14 +87,14 @@ extension HistoryValue {
 }
 
 extension DatabaseError {
-    /// What a connection's last call failed with.
+    /// The error of a connection's last call.
     init(lastOf db: Database) {
         self.init(
             resultCode: ResultCode(rawValue: sqlite3_extended_errcode(db.sqliteConnection)),
             message: String(cString: sqlite3_errmsg(db.sqliteConnection)))
     }
 
-    /// What a statement's last step failed with.
+    /// The error of a statement's last step.
     init(lastOf statement: OpaquePointer, _ result: Int32) {
         let message = sqlite3_db_handle(statement).flatMap { sqlite3_errmsg($0) }.map { String(cString: $0) }
         self.init(resultCode: ResultCode(rawValue: result), message: message)
@@ -107,7 +107,7 @@ extension Database {
         try firstRow("PRAGMA schema_version") { sqlite3_column_int64($0, 0) }
     }
 
-    /// Lends a statement whose rows are not copied.
+    /// Passes a statement to a closure, without copying its rows.
     package func rows<T>(_ sql: String, _ argument: Int64? = nil, _ read: (OpaquePointer) throws -> T) throws
         -> T
     {
@@ -118,7 +118,7 @@ extension Database {
         return try read(statement)
     }
 
-    /// The first row of a statement that has one.
+    /// The first row of a statement that returns at least one.
     package func firstRow<T>(_ sql: String, _ read: (OpaquePointer) throws -> T) throws -> T {
         try rows(sql) { row in
             guard try row.step(self) else {
@@ -130,7 +130,7 @@ extension Database {
 }
 
 extension Statement {
-    /// Runs a statement that gives no rows; what is run for each of many.
+    /// Runs a statement that returns no rows; for statements that run once for each of many items.
     package func write(_ db: Database, _ values: [HistoryValue]) throws {
         sqlite3_reset(sqliteStatement)
         defer { sqlite3_reset(sqliteStatement) }

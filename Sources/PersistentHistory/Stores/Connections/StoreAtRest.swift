@@ -1,8 +1,8 @@
 internal import Glibc
 
-/// How a store is read of which not a byte may change.
+/// How to read a store of which not a byte may change.
 enum UntouchedAccess: Sendable, Equatable {
-    /// With SQLite's locks, and the `-shm` that is there: a process may be writing.
+    /// With SQLite's locks and the existing `-shm`: a process may be writing.
     case shared
     /// No process uses the store: without locks, with a wal-index in memory.
     case still
@@ -10,32 +10,32 @@ enum UntouchedAccess: Sendable, Equatable {
     case immutable
 }
 
-/// The files of a store, as they are at one moment: the store, its `-wal` and its `-shm`.
+/// The files of a store at one moment: the store, its `-wal` and its `-shm`.
 ///
-/// Nothing announces a process that begins to use a store that is read without locks. So its files are compared before
-/// and after each read.
+/// A process that begins to use a store gives no sign to a reader without locks. So the files are
+/// compared before and after each read.
 struct StoreFiles: Sendable, Equatable {
     private let store: FileVersion?
     private let wal: FileVersion?
     private let shm: FileVersion?
 
-    /// - Parameter path: The store's file itself, no link to it.
+    /// - Parameter path: The store's file itself, not a link to it.
     init(of path: String) {
         store = FileVersion(of: path)
         wal = FileVersion(of: path + "-wal")
         shm = FileVersion(of: path + "-shm")
     }
 
-    /// Whether a connection for one kind of access has to be opened again for the other.
+    /// Whether a connection with this access has to be opened again.
     func isOutdated(by now: StoreFiles, _ access: UntouchedAccess) -> Bool {
         switch access {
-        // SQLite itself follows what happens to the content.
+        // SQLite itself notices changes of the content.
         case .shared: store?.id != now.store?.id || shm?.id != now.shm?.id
         case .still, .immutable: self != now
         }
     }
 
-    /// Asks by descriptors that stay open: closing any would drop the locks that this process has.
+    /// Reads through descriptors that stay open: closing one would drop the locks of this process.
     func access(to path: String) throws -> UntouchedAccess {
         // SQLite would remove the log of an empty store.
         guard let store, store.size >= 512 else { throw Self.noDatabase(path) }
@@ -65,13 +65,13 @@ struct StoreFiles: Sendable, Equatable {
         }
     }
 
-    /// Whether the store's header says that it has a write-ahead log; nil if it has no header of SQLite's.
+    /// Whether the store's header says that it has a write-ahead log; nil if it is no SQLite header.
     private static func isInLogMode(_ descriptor: Int32) -> Bool? {
         var header = [UInt8](repeating: 0, count: 20)
         guard pread(descriptor, &header, header.count, 0) == header.count,
             header.starts(with: "SQLite format 3\0".utf8)
         else { return nil }
-        // The versions to write and to read (https://www.sqlite.org/fileformat.html, section 1.3.3).
+        // The write version and the read version (https://www.sqlite.org/fileformat.html, section 1.3.3).
         return header[18] == 2 || header[19] == 2
     }
 }

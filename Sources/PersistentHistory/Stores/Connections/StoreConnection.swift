@@ -2,17 +2,17 @@ internal import CSQLiteHistory
 public import GRDB
 internal import GRDBSQLite
 
-/// Opens connections to stores, each of which knows the history's functions.
+/// Opens connections to stores and registers the history's functions on them.
 package enum StoreConnection {
     package enum Mode: Sendable {
         case read
         case write
     }
 
-    /// How long a connection waits for another's lock before `storeBusy`.
+    /// How long a connection waits for a lock before it fails with `storeBusy`.
     static let defaultTimeout: Duration = .seconds(5)
 
-    /// Opens an existing store. It never makes one.
+    /// Opens an existing store, and never creates one.
     package static func open(
         _ path: String, _ mode: Mode, timeout: Duration = defaultTimeout,
         schemaCode: ConnectionHardening.SchemaCode = .isLeftAlone, work: WorkLimit? = nil
@@ -25,7 +25,7 @@ package enum StoreConnection {
             var configuration = Configuration.ofStore
             configuration.readonly = mode == .read
             configuration.busyMode = LockWait.mode(timeout)
-            // It keeps what bounds its work for as long as it lives.
+            // The closure keeps the work limit alive as long as the connection.
             configuration.prepareDatabase { [work] db in
                 try db.installHistory()
                 try ConnectionHardening.apply(db, schemaCode, work)
@@ -34,7 +34,7 @@ package enum StoreConnection {
                 let queue = try DatabaseQueue(
                     path: PlainFile.uri(file, mayMake: false, isReadOnly: mode == .read),
                     configuration: configuration)
-                // SQLite opens lazily; a file that is no database shows at the first look into it.
+                // SQLite opens lazily: only the first read shows that a file is no database.
                 try queue.read { db in _ = try Int.fetchOne(db, sql: "PRAGMA schema_version") }
                 return queue
             }
@@ -61,9 +61,8 @@ package enum StoreConnection {
         }
     }
 
-    /// Reads; where a writer crashed in the middle of a transaction, a connection that may write
-    /// rolls back what it left (a hot journal, https://www.sqlite.org/lockingv3.html), and it is
-    /// read once more.
+    /// Reads. If a writer crashed in the middle of a transaction, a connection that may write rolls back
+    /// its hot journal (https://www.sqlite.org/lockingv3.html), and the read is repeated.
     package static func rollingBack<T>(_ path: String, _ read: () throws -> T) throws -> T {
         do {
             return try read()
@@ -80,23 +79,24 @@ package enum StoreConnection {
 }
 
 extension Configuration {
-    /// Of a connection to a store, or to a copy of its rows.
+    /// For a connection to a store, or to a copy of its rows.
     static var ofStore: Configuration {
         var configuration = Configuration()
-        // The store has kept them where it wanted to.
+        // The store enforces its foreign keys only where its application wants that.
         configuration.foreignKeysEnabled = false
-        // As SQLite's default has it: a schema may use them, and is read and written again in its own words.
+        // As in SQLite's default: a schema may use them, and it is copied in its own words.
         configuration.acceptsDoubleQuotedStringLiterals = true
         configuration.label = "historyd"
-        // The accesses end what is open, where GRDB would trap: see `TransactionEnd.swift`.
+        // The accesses end open transactions themselves, where GRDB would trap: see
+        // `TransactionEnd.swift`.
         configuration.allowsUnsafeTransactions = true
         return configuration
     }
 }
 
 extension DatabaseQueue {
-    /// As `read`, on a connection that can do nothing else: nothing is prepared, neither statements nor
-    /// the connection, for what is done with each commit of anybody.
+    /// As `read`, on a connection that can only read. It prepares neither statements nor the connection,
+    /// because it runs for every commit of any process.
     package func readInTransaction<T>(_ body: (Database) throws -> T) throws -> T {
         assertMayWait()
         return try readEndingTransactions { db in try db.inReadTransaction { try body(db) } }
@@ -113,7 +113,7 @@ extension Database {
     /// Runs a body in a transaction of a connection that only reads.
     func inReadTransaction<T>(_ body: () throws -> T) throws -> T { try inTransaction("BEGIN", body) }
 
-    /// The access that it is a part of ends the transaction where even ROLLBACK fails: see `readEndingTransactions`.
+    /// The enclosing access ends the transaction where even ROLLBACK fails: see `readEndingTransactions`.
     fileprivate func inTransaction<T>(_ begin: String, _ body: () throws -> T) throws -> T {
         do {
             // Within the `do`: a progress handler can end the statement after the transaction has begun.
@@ -130,8 +130,8 @@ extension Database {
     private func step(_ sql: String) throws {
         let statement = try cachedStatement(sql: sql).sqliteStatement
         defer { sqlite3_reset(statement) }
-        // SQLite calls a progress handler by the instructions of all runs of a statement. Counted from zero, the few
-        // instructions of this one never reach it.
+        // SQLite calls a progress handler by the instructions of all runs of a statement. Resetting the
+        // counter keeps the few instructions of this statement from ever reaching the handler.
         sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_VM_STEP, 1)
         let result = sqlite3_step(statement)
         guard result == SQLITE_DONE else {
@@ -150,7 +150,7 @@ extension Database {
         }
     }
 
-    /// Declares the author of this connection's transactions from now on; nil for none.
+    /// Declares the author of this connection's next transactions; nil for none.
     ///
     /// - Throws: `DatabaseError` if the name is empty, longer than 255 bytes or has control characters, or if
     ///   the current transaction has recorded changes of another author.
@@ -160,11 +160,11 @@ extension Database {
 }
 
 extension HistoryError {
-    /// Runs a body and says what its SQLite errors mean for the store at a path.
+    /// Runs a body and explains its SQLite errors for the store at a path.
     ///
     /// - Parameters:
-    ///   - remedy: What to do about a damaged history.
-    ///   - isUntouched: Whether no file may be made or changed beside the store.
+    ///   - remedy: How to repair a damaged history.
+    ///   - isUntouched: Whether no file beside the store may be created or changed.
     package static func translating<T>(
         _ path: String, remedy: String = "Restore the store, or untrack and track it.",
         isUntouched: Bool = false, _ body: () throws -> T
@@ -234,7 +234,7 @@ extension HistoryError {
 }
 
 extension DatabaseQueue {
-    /// A transaction whose result is the body's.
+    /// A transaction that returns the body's result.
     func inTransaction<T>(_ kind: Database.TransactionKind, _ body: (Database) throws -> T) throws -> T {
         var result: T?
         try writeEndingTransactions { db in

@@ -1,14 +1,14 @@
 internal import CSQLiteHistory
 import Glibc
 
-/// Where a store's path leads, and whether to go there.
+/// Resolves a store's path, and decides whether its links may be followed.
 ///
-/// A path may lead through links: an administrator's, or those of the store's owner. But the owner of a folder
-/// on the way could lay a link to a file of somebody else, which a daemon with more rights would then change and
-/// copy. So each link must belong to root, to this process's user, or to the owner of the file that it leads to
-/// (the rule of `fs.protected_symlinks`, proc(5)).
+/// A path may lead through links of an administrator or of the store's owner. But the owner of a folder
+/// on the way could place a link to another user's file, which a daemon with more rights would then
+/// change and copy. So each link must belong to root, to this process's user, or to the owner of the file
+/// it leads to (the rule of `fs.protected_symlinks`, proc(5)).
 package enum StorePath {
-    /// The real path of a store, in which no link is left.
+    /// The real path of a store, with all links resolved.
     ///
     /// - Throws: `HistoryError` with `.storeMissing`, `.storeUnreadable` or `.storeCorrupt`.
     static func resolve(_ path: String) throws(HistoryError) -> String {
@@ -41,17 +41,17 @@ package enum StorePath {
         return last.path
     }
 
-    /// The path without links where it leads to a file, else as it is from the root on.
+    /// The path with links resolved if it leads to a file; otherwise the absolute path.
     static func real(_ path: String) -> String { withoutLinks(path) ?? absolute(path) ?? "/" + path }
 
-    /// The path without links; nil with `errno` where it leads to nothing.
+    /// The path with links resolved; nil with `errno` if it leads to nothing.
     package static func withoutLinks(_ path: String) -> String? {
         guard let resolved = realpath(path, nil) else { return nil }
         defer { free(resolved) }
         return String(cString: resolved)
     }
 
-    /// The path from the root on; nil where the current folder is not there any more, see `errno`.
+    /// The absolute path; nil if the current folder no longer exists, see `errno`.
     static func absolute(_ path: String) -> String? {
         if path.utf8.first == UInt8(ascii: "/") { return path }
         guard let folder = getcwd(nil, 0) else { return nil }
@@ -59,7 +59,7 @@ package enum StorePath {
         return PathTrail.join(String(cString: folder), path)
     }
 
-    /// Of a file or a link.
+    /// The owner of a file or a link.
     private static func owner(of path: String) -> uid_t? {
         var status = stat()
         return lstat(path, &status) == 0 ? status.st_uid : nil
@@ -68,7 +68,7 @@ package enum StorePath {
     private static func unusable(_ path: String, errno number: Int32) -> HistoryError {
         let isMissing = number == ENOENT || number == ENOTDIR
         var advice = AccessAdvice(path)
-        // No right brings a store that is not there; but a sandbox may hide it.
+        // Rights do not help if the store is missing; but a sandbox may hide it.
         if isMissing, !(advice?.isHidden ?? false) { advice = nil }
         return HistoryError(
             isMissing ? .storeMissing : .storeUnreadable,
@@ -77,12 +77,12 @@ package enum StorePath {
     }
 }
 
-/// Folders whose files are stores by their names alone: whoever may create files there could lay a link to any store
-/// that this process may open.
+/// Folders whose files count as stores by name alone. Anyone who may create files there could place a
+/// link to any store that this process may open.
 enum LinkFreeFolders {
     private static let folders = Locked<Set<String>>([])
 
-    /// - Parameter folder: Without links.
+    /// - Parameter folder: The path with links resolved.
     static func add(_ folder: String) { folders.withLock { _ = $0.insert(folder) } }
 
     static func contain(_ path: String) -> Bool {
@@ -92,17 +92,18 @@ enum LinkFreeFolders {
     }
 }
 
-/// A database file by the name that it is given: what the daemon makes or replaces is never reached through a link.
+/// A database file that is opened only under its own name: the daemon never follows a link to a file that
+/// it creates or replaces.
 package enum PlainFile {
-    /// The name under which SQLite opens a file without following a link (https://www.sqlite.org/uri.html).
+    /// The URI that makes SQLite open a file without following a link (https://www.sqlite.org/uri.html).
     ///
-    /// - Parameter mayMake: Whether it is made where it is missing.
+    /// - Parameter mayMake: Whether SQLite creates a missing file.
     package static func uri(_ path: String, mayMake: Bool, isReadOnly: Bool = false) -> String {
         guard let vfs = history_plain_vfs(), path.hasPrefix("/") else { return path }
         return uri(path, vfs: String(cString: vfs), mode: isReadOnly ? "ro" : mayMake ? "rwc" : "rw")
     }
 
-    /// The same by another VFS.
+    /// The same for another VFS.
     static func uri(_ path: String, vfs: String, mode: String = "ro") -> String {
         var escaped: [UInt8] = []
         for byte in path.utf8 {
@@ -116,7 +117,7 @@ package enum PlainFile {
         return "file:\(String(decoding: escaped, as: UTF8.self))?vfs=\(vfs)&mode=\(mode)"
     }
 
-    /// Checks what is at the path of a file of the daemon: nothing, or a file that it may replace.
+    /// Checks the path of one of the daemon's files: nothing may be there, or a file that it may replace.
     ///
     /// - Returns: What is wrong; nil if nothing is.
     package static func problem(at path: String) -> String? {

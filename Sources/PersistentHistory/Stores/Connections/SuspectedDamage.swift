@@ -3,28 +3,30 @@ import GRDB
 import GRDBSQLite
 internal import Glibc
 
-/// What SQLite calls malformed need not be damaged: a newer SQLite may have written a schema that this one cannot parse.
+/// A file that SQLite calls malformed may be intact: a newer SQLite may have written a schema that this
+/// one cannot parse.
 ///
-/// A store is called damaged only where SQLite's own check ran, on another connection, and found damage.
+/// A store is reported as damaged only if SQLite's own check ran, on another connection, and found
+/// damage.
 struct SuspectedDamage: Sendable {
     /// What `PRAGMA integrity_check` says.
     enum Check: Sendable, Equatable {
         case isSound
         case found(String)
-        /// The schema cannot be read, the store is large or locked, or no file may be made beside it.
+        /// The schema cannot be read, the store is large or locked, or no file may be created beside it.
         case didNotRun
     }
 
-    /// What SQLite said.
+    /// SQLite's message.
     let said: String
-    /// The SQLite that has written the store last, as a number such as 3040001; 0 if that is not known.
+    /// The version of SQLite that last wrote the store, as a number such as 3040001; 0 if unknown.
     let writer: Int32
     let check: Check
     private let cause: DatabaseError?
-    /// Whether no file may be made or changed beside the store.
+    /// Whether no file beside the store may be created or changed.
     private let isUntouched: Bool
 
-    /// A larger store takes seconds to check, while others wait for the answer.
+    /// A larger store takes seconds to check while others wait for the answer.
     private static let largestChecked: Int64 = 64 << 20
     static let own = sqlite3_libversion_number()
 
@@ -32,13 +34,13 @@ struct SuspectedDamage: Sendable {
         (self.said, self.writer, self.check, cause, isUntouched) = (said, writer, check, nil, false)
     }
 
-    /// Without another look at the store.
+    /// Does not open the store again.
     init(_ error: DatabaseError) {
         said = error.message ?? "SQLite result \(error.extendedResultCode.rawValue)"
         (writer, check, cause, isUntouched) = (0, .didNotRun, error, false)
     }
 
-    /// Asks the store itself.
+    /// Checks the store itself.
     init(_ error: DatabaseError, of path: String, isUntouched: Bool) {
         assertMayWait()
         said = error.message ?? "SQLite result \(error.extendedResultCode.rawValue)"
@@ -51,7 +53,7 @@ struct SuspectedDamage: Sendable {
                 }
                 : Self.look(path, answer)
         } catch {
-            // The connection is good for nothing else. What it could not find out is left open.
+            // The connection is of no further use. What the check did not find out stays unknown.
         }
         (writer, check) = answer.withLock { $0 }
     }
@@ -62,7 +64,7 @@ struct SuspectedDamage: Sendable {
         defer { withExtendedLifetime(hold) {} }
         var configuration = Configuration.ofStore
         configuration.readonly = true
-        // It comes before GRDB's first look at the schema, which may fail.
+        // This runs before GRDB's first look at the schema, which may fail.
         configuration.prepareDatabase { db in
             try ConnectionHardening.apply(db, .isLeftAlone)
             let found = (try writer(db), isSmall(file) ? check(db) : .didNotRun)
@@ -73,7 +75,7 @@ struct SuspectedDamage: Sendable {
         ).end()
     }
 
-    /// `PRAGMA schema_version` reads the first page, and parses nothing.
+    /// `PRAGMA schema_version` reads the first page and parses nothing.
     private static func writer(_ db: Database) throws -> Int32 {
         _ = try db.currentSchemaVersion()
         return history_writer_version(db.sqliteConnection)
@@ -97,7 +99,7 @@ struct SuspectedDamage: Sendable {
         text.split(whereSeparator: \.isNewline).joined(separator: ": ")
     }
 
-    // MARK: What is said of it
+    // MARK: The message
 
     func error(_ path: String) -> HistoryError {
         let (writer, own) = (Self.version(self.writer), Self.version(Self.own))

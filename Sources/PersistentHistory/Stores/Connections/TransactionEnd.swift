@@ -2,12 +2,14 @@ import GRDB
 import GRDBSQLite
 
 extension Database {
-    /// Rolls the open transaction back, if there is one.
+    /// Rolls back the open transaction, if any.
     ///
-    /// `ROLLBACK` is a statement as any other: SQLite does not even prepare it while the connection is interrupted, and
-    /// an interruption lasts as long as a statement runs. So all statements are reset first.
+    /// `ROLLBACK` is a statement like any other: SQLite does not even prepare it while the connection is
+    /// interrupted, and an interruption lasts as long as a statement runs. So all statements are reset
+    /// first.
     ///
-    /// - Returns: Whether no transaction is open any more. A limit on the connection's work can keep it open.
+    /// - Returns: Whether no transaction is open any more. A limit on the connection's work can keep it
+    ///   open.
     @discardableResult
     func rollBackTransaction() -> Bool {
         guard let connection = sqliteConnection, isInsideTransaction else { return true }
@@ -20,7 +22,8 @@ extension Database {
         return !isInsideTransaction
     }
 
-    /// The same, whatever limits the connection's work: that is taken away, and then the connection is of no further use.
+    /// The same, without the limit on the connection's work. The limit is removed, so the connection must
+    /// not be used again.
     ///
     /// - Returns: Whether the connection can be used further.
     fileprivate func endTransaction() -> Bool {
@@ -33,8 +36,8 @@ extension Database {
     }
 }
 
-/// Accesses after which no transaction is open. GRDB traps where one is; here it is ended, and a connection on which that
-/// fails is closed.
+/// Accesses that leave no transaction open. GRDB traps on an open transaction; these end it, and close
+/// the connection if that fails.
 extension DatabaseQueue {
     /// As `unsafeRead`.
     func readEndingTransactions<T>(_ body: (Database) throws -> T) throws -> T {
@@ -51,16 +54,16 @@ extension DatabaseQueue {
     }
 }
 
-/// What an access to a connection left.
+/// The state of a connection after an access.
 private struct TransactionEnd {
     private var wasOpen = false
     private var isUsable = true
 
     mutating func follow<T>(_ db: Database, _ body: (Database) throws -> T) throws -> T {
-        // An access by GRDB alone may have left one.
+        // An access through GRDB alone may have left a transaction open.
         db.rollBackTransaction()
         defer {
-            // There is no connection where it was closed meanwhile.
+            // The connection is nil if it was closed meanwhile.
             wasOpen = db.sqliteConnection != nil && db.isInsideTransaction
             isUsable = db.endTransaction()
         }
@@ -72,7 +75,7 @@ private struct TransactionEnd {
         if case .failure(let error) = result { failure = error }
         guard isUsable else {
             do {
-                // What cannot be rolled back otherwise, the end of its connection rolls back.
+                // Closing the connection rolls back what ROLLBACK cannot.
                 try queue.close()
             } catch {
                 failure = failure ?? error

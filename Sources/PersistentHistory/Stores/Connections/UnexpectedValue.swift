@@ -1,12 +1,12 @@
 package import GRDB
 import GRDBSQLite
 
-/// A value in a database that is of another type, range or length than what is kept there.
+/// A database value of another type, range or length than expected.
 ///
-/// Others can write to stores and replicas. Each part that opens a file says what such a value means there:
-/// a damaged store, a damaged replica, an unusable state.
+/// Others can write to stores and replicas. Each part that opens a file decides what such a value means
+/// there: a damaged store, a damaged replica, an unusable state.
 package struct UnexpectedValue: Error, Equatable {
-    /// What was found, and what is expected; never the value itself, which may be long, or secret.
+    /// What was found and what was expected; never the value itself, which may be long or secret.
     package let message: String
 
     /// - Parameters:
@@ -28,7 +28,7 @@ package struct UnexpectedValue: Error, Equatable {
         message = "\(what) is \(found), not \(expected)"
     }
 
-    /// - Parameter row: A statement that is at a row.
+    /// - Parameter row: A statement positioned on a row.
     init(_ what: String, expected: String, found row: OpaquePointer, _ column: Int32) {
         self.init(what, expected: expected, found: HistoryValue(row, column))
     }
@@ -38,7 +38,7 @@ package struct UnexpectedValue: Error, Equatable {
 
 /// Reads values that others can write.
 ///
-/// GRDB's subscripts end the program where a value is of another type, or null.
+/// GRDB's subscripts trap on a value of another type, or on null.
 extension Row {
     package func integer(_ column: String, in range: ClosedRange<Int64> = .min ... .max) throws -> Int64 {
         let value: DatabaseValue = self[column]

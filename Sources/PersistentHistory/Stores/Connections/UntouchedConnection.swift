@@ -2,16 +2,16 @@ internal import CSQLiteHistory
 import GRDB
 internal import Glibc
 
-/// A connection to a store of which not a byte may change, nor its `-wal`, nor its folder.
+/// A connection to a store that must not change: not a byte of it, its `-wal` or its folder.
 ///
-/// What is at rest is read without locks; when a process begins to use it, or when it is another file, the connection is
-/// opened again.
+/// A store at rest is read without locks. When a process begins to use it, or when it is another file,
+/// the connection is opened again.
 final class UntouchedConnection: Sendable {
     private struct Opened {
         let queue: DatabaseQueue
         let access: UntouchedAccess
         let files: StoreFiles
-        /// The file's own path: SQLite finds its log beside it.
+        /// The path with links resolved: SQLite looks for its log beside it.
         let file: String
     }
 
@@ -24,12 +24,12 @@ final class UntouchedConnection: Sendable {
     let path: String
     let work = WorkLimit()
     private let state: Locked<State>
-    /// Of the work that a read may make where others wait for it.
+    /// How many times SQLite may check in a read that others wait for.
     private static let mostLooks = 1000
-    /// How often a read begins again because the files changed meanwhile.
+    /// How often a read is repeated because the files changed meanwhile.
     private static let attempts = 5
 
-    /// What does not change what is examined.
+    /// Advice: how to examine a store without changing it.
     static let check =
         "Run `PRAGMA integrity_check` on a copy, because sqlite3 changes the files beside a store that it opens. `historyctl history --salvage` reads what is left of a history of Core Data's."
 
@@ -43,7 +43,7 @@ final class UntouchedConnection: Sendable {
         }
     }
 
-    /// From now on it waits for no lock that another process holds.
+    /// Stops waiting for locks that other processes hold.
     func stopWaitingForLocks() throws {
         work.setMost(Self.mostLooks)
         try state.withLock { state in
@@ -71,8 +71,8 @@ final class UntouchedConnection: Sendable {
         }
     }
 
-    /// Reads in one transaction. A body is run again where the files changed while it read: as long as an application
-    /// opens or closes the store, within the timeout.
+    /// Reads in one transaction. If the files changed during the read, the body runs again, until the
+    /// timeout: an application is opening or closing the store.
     func read<T>(_ body: (Database) throws -> T) throws -> T {
         try HistoryError.translating(
             path, remedy: "`historyctl history --salvage` reads what is left. Work on a copy of the files.",
@@ -96,7 +96,8 @@ final class UntouchedConnection: Sendable {
             }
             let isUnchanged = !opened.files.isOutdated(by: StoreFiles(of: opened.file), opened.access)
             if isUnchanged { return try Self.value(result, path) }
-            // SQLite follows what happens to the content, and a failure may come from files that are made or removed.
+            // SQLite notices changes of the content. A failure may be caused by files that are being
+            // created or removed.
             if opened.access == .shared, case .success(let value) = result { return value }
         }
         throw isChanging
@@ -121,7 +122,7 @@ final class UntouchedConnection: Sendable {
             where error.extendedResultCode == .SQLITE_READONLY_RECOVERY
             || error.extendedResultCode == .SQLITE_READONLY_CANTINIT
         {
-            // The next writer makes the wal-index again.
+            // The next writer creates the wal-index again.
             throw HistoryError(
                 .storeBusy, "The wal-index of the store \"\(path)\" is being made.", hint: "Try again.",
                 cause: error)
@@ -146,7 +147,7 @@ final class UntouchedConnection: Sendable {
             access = try files.access(to: file)
             queue = try Self.value(Result { try Self.connect(file, access, timeout, work) }, path)
         } catch {
-            // An application makes the files of a store, or removes them.
+            // An application is creating or removing the files of the store.
             throw files == StoreFiles(of: file) ? error : isChanging
         }
         let opened = Opened(queue: queue, access: access, files: files, file: file)
@@ -154,7 +155,7 @@ final class UntouchedConnection: Sendable {
         return opened
     }
 
-    /// Reads what the file of a store says by itself, without its `-wal` and its journal.
+    /// Reads what a store's file says by itself, without its `-wal` and its journal.
     static func peek<T>(_ path: String, _ body: (Database) throws -> T) throws -> T {
         let file = try StorePath.resolve(path)
         let queue = try connect(file, .immutable, .zero, WorkLimit())
@@ -163,7 +164,7 @@ final class UntouchedConnection: Sendable {
         return try result.get()
     }
 
-    /// Looks once by a connection of its own that leaves no trace, also where the schema cannot be read.
+    /// Reads once through a separate connection that leaves no trace, even if the schema cannot be read.
     static func lookOnce(_ path: String, _ look: @escaping @Sendable (Database) throws -> Void) throws {
         let file = try StorePath.resolve(path)
         try connect(file, try StoreFiles(of: file).access(to: file), .zero, WorkLimit(), look).end()
@@ -179,7 +180,7 @@ final class UntouchedConnection: Sendable {
         var configuration = Configuration.ofStore
         configuration.readonly = true
         configuration.prepareDatabase { [work] db in
-            // Before the first look at the store: then its wal-index is in memory.
+            // Set before the first read, so that the wal-index is in memory.
             if access == .still { try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE") }
             // Other statements need the schema.
             try look?(db)
@@ -192,11 +193,11 @@ final class UntouchedConnection: Sendable {
         return try DatabaseQueue(path: uri, configuration: configuration)
     }
 
-    /// Connections without locks that have to stay open, by their files.
+    /// Connections without locks that have to stay open, by file.
     private static let waiting = Locked<[FileID: [DatabaseQueue]]>([:])
 
-    /// Closes a connection. Where another one of this process has come to have locks, to close one that has none would drop
-    /// these: it stays open until they are gone.
+    /// Closes a connection. Closing one without locks would drop the locks of this process's other
+    /// connections to the file; then it stays open until they are gone.
     private static func end(_ queue: DatabaseQueue, _ access: UntouchedAccess, of path: String) throws {
         guard let file = FileID(of: path) else { return try queue.end() }
         if access == .shared {

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Which file it is, whatever its name.
+/// Identifies a file, whatever its name.
 package struct FileID: Hashable, Sendable {
     let device: UInt64
     let inode: UInt64
@@ -10,7 +10,7 @@ package struct FileID: Hashable, Sendable {
         inode = UInt64(status.st_ino)
     }
 
-    /// The regular file that `path` leads to, through symbolic links; nil if there is none.
+    /// The regular file that `path` leads to, through symbolic links; nil if none.
     package init?(of path: String) {
         var status = stat()
         guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }

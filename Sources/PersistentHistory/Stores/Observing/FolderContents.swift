@@ -1,23 +1,23 @@
-/// The files of a folder in which stores come and go: which of them are to be looked at, and when.
+/// The files of a folder in which stores come and go: which of them to look at, and when.
 ///
 /// A value without I/O. Times are nanoseconds of a clock that is never set.
 struct FolderContents: Sendable {
-    /// What a look at a file found.
+    /// The result of a look at a file.
     enum Look: Sendable, Equatable {
-        /// Nothing is there any more.
+        /// The file is gone.
         case nothing
-        /// No store yet: it is empty, is being copied, or has no tables.
+        /// No store yet: the file is empty, is being copied, or has no tables.
         case unready
-        /// No store, for a reason that is worth a message.
+        /// No store, for a reason worth a message.
         case unfit(FolderRefusal)
         case store
     }
 
-    /// So long a file is left alone after it was written, so that its application comes first.
+    /// How long a file is left alone after a write, so that its application comes first.
     static let quietTime: Int64 = 200_000_000
-    /// A file that is always written is looked at after this time.
+    /// A file that is written all the time is looked at after this time.
     static let longestWait: Int64 = 2_000_000_000
-    /// Looks come together, so that a thousand files cost a few of them.
+    /// Looks are aligned to this grid, so that a thousand files wake the thread only a few times.
     private static let grid: Int64 = 50_000_000
 
     private struct Pending {
@@ -28,7 +28,7 @@ struct FolderContents: Sendable {
     private let maximum: Int
     private var looks: [String: Look] = [:]
     private var pending: [String: Pending] = [:]
-    /// Whether there were more files than the maximum since the folder was listed last.
+    /// Whether the folder's last listing had more files than the maximum.
     private(set) var isCrowded = false
 
     init(maximum: Int) { self.maximum = maximum }
@@ -36,16 +36,16 @@ struct FolderContents: Sendable {
     var paths: some Collection<String> { looks.keys }
     func isStore(_ path: String) -> Bool { looks[path] == .store }
     func isKnown(_ path: String) -> Bool { looks[path] != nil }
-    /// When the next file is to be looked at.
+    /// When the next look is due.
     var next: Int64? { pending.values.map(\.due).min() }
     /// Whether there is room again for files that were left out.
     var hasRoom: Bool { isCrowded && looks.count < maximum }
 
     mutating func beginListing() { isCrowded = false }
 
-    /// Something happened to a file, or it was found in the folder.
+    /// A file had an event, or was found in the folder.
     ///
-    /// - Parameter isSettled: Whether it has been there: it is looked at once.
+    /// - Parameter isSettled: Whether the file existed before. It is then looked at immediately.
     mutating func touch(_ path: String, at now: Int64, isSettled: Bool = false) {
         if looks[path] == nil {
             guard looks.count < maximum else {
@@ -54,7 +54,7 @@ struct FolderContents: Sendable {
             }
             looks[path] = .unready
         }
-        // Of what is served, that it is gone is said at once.
+        // The loss of a served store is reported immediately.
         guard !isSettled, looks[path] != .store else {
             pending[path] = Pending(first: now, due: now)
             return
@@ -64,16 +64,16 @@ struct FolderContents: Sendable {
         pending[path] = Pending(first: first, due: (due / Self.grid + 1) * Self.grid)
     }
 
-    /// The files that are to be looked at now.
+    /// Takes the files whose look is due.
     mutating func takeDue(at now: Int64) -> [String] {
         let due = pending.filter { $0.value.due <= now }.keys.sorted()
         for path in due { pending[path] = nil }
         return due
     }
 
-    /// Takes in what a look found.
+    /// Processes the result of a look.
     ///
-    /// - Returns: What has changed by it.
+    /// - Returns: What has changed; nil if nothing.
     mutating func looked(_ path: String, _ look: Look) -> FolderEvent? {
         let before = looks[path]
         looks[path] = look == .nothing ? nil : look
@@ -82,7 +82,7 @@ struct FolderContents: Sendable {
         case (_, .store): return .appeared(path)
         case (.store, .unfit(let why)): return .replaced(path, why)
         case (.store, .nothing): return .gone(path)
-        // An empty file in the place of a store that is served: its service waits, and need not begin again.
+        // An empty file replaced a served store. Its service waits and need not restart.
         case (.store, .unready):
             looks[path] = .store
             return nil
@@ -92,15 +92,15 @@ struct FolderContents: Sendable {
     }
 }
 
-/// Why a file in a folder of stores is no store.
+/// Why a file in a folder of stores is not a store.
 package enum FolderRefusal: Sendable, Hashable {
     /// A symbolic link, which is not followed.
     case link
     /// A folder, a FIFO, a device, a socket.
     case notAFile
-    /// It has other names: hard links.
+    /// It has other hard links.
     case otherNames
-    /// It does not begin as an SQLite database does: it is another file, or is encrypted.
+    /// It does not begin like an SQLite database: it is another kind of file, or encrypted.
     case notADatabase
     /// The name has characters that are not allowed, or is too long.
     case unusableName
@@ -108,17 +108,17 @@ package enum FolderRefusal: Sendable, Hashable {
 
 /// What happens in a folder of stores; paths are below it.
 package enum FolderEvent: Sendable, Equatable {
-    /// A store is there.
+    /// A store exists.
     case appeared(String)
-    /// A store is there no more.
+    /// A store no longer exists.
     case gone(String)
-    /// Something else is in the place of a store.
+    /// Something else has replaced a store.
     case replaced(String, FolderRefusal)
     case refused(String, FolderRefusal)
     /// Whether there are more files than the maximum.
     case crowded(Bool)
-    /// What is wrong with the folder itself; nil where that has passed.
+    /// What is wrong with the folder itself; nil when that is over.
     case trouble(String?)
-    /// Everything that was in the folder at first is reported.
+    /// The initial content of the folder has been reported.
     case listed
 }

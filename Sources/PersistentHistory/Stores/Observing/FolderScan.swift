@@ -1,15 +1,16 @@
 internal import Glibc
 
-/// What a `FolderWatcher` knows, on its thread: watches and files.
+/// The state of a `FolderWatcher` on its thread: watches and files.
 ///
-/// Folders are opened one by one from the watched folder on, never through a link, and files are watched and looked at in
-/// the folder that is open. So whoever may rename things below it leads nowhere else.
+/// Folders are opened one by one from the watched folder down, never through a link. Files are watched
+/// and looked at relative to the open folder. So a user who may rename things below it cannot redirect
+/// the scan.
 final class FolderScan {
     private static let ofPath = UInt32(
         IN_ONLYDIR | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF | IN_DELETE_SELF)
     private static let ofUnready = UInt32(IN_DONT_FOLLOW | IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB)
     private static let mostAttempts = 8
-    /// How soon a folder with too many files is listed again, in nanoseconds.
+    /// How often a folder with too many files is listed again, in nanoseconds.
     private static let listingInterval: Int64 = 5_000_000_000
 
     let inotify: Inotify
@@ -18,24 +19,24 @@ final class FolderScan {
     private var listedAt: Int64 = 0
     private var events: [FolderEvent] = []
     private var wasCrowded = false
-    /// The folder, without links; nil while it is not there.
+    /// The folder, with links resolved; nil while it does not exist.
     private var root: (path: String, file: FileID)?
-    /// The names that lead to it, by the watch of the folder that each is in.
+    /// The names on the path to the folder, by the watch of the folder that contains them.
     private var way: [Int32: Set<String>] = [:]
-    /// Folders, by their watches, as paths below the root, which itself is "".
+    /// Folders by watch, as paths relative to the root, which is "".
     private var folders: [Int32: String] = [:]
-    /// Files that are not ready, and their logs.
+    /// Watches of files that are not ready, and of their logs.
     private var unready: [Int32: String] = [:]
     private var watchesOfUnready: [String: Set<Int32>] = [:]
 
-    /// - Parameter contents: What is known already.
+    /// - Parameter contents: What is already known.
     init(_ rules: FolderWatcher.Rules, _ inotify: Inotify, _ contents: FolderContents) {
         self.rules = rules
         self.inotify = inotify
         self.contents = contents
     }
 
-    /// When there is something to do without an event.
+    /// When the next work without an event is due.
     var next: Int64? {
         [contents.next, contents.hasRoom ? listedAt + Self.listingInterval : nil].compactMap(\.self).min()
     }
@@ -76,7 +77,7 @@ final class FolderScan {
     private func fileChanged(_ path: String, isThere: Bool, at now: Int64) {
         if contents.isKnown(path) { return contents.touch(path, at: now) }
         if let store = Self.store(ofSideFile: path) {
-            // Of a store that is served they come and go with each commit.
+            // The side files of a served store come and go with each commit.
             if contents.isKnown(store), !contents.isStore(store) { contents.touch(store, at: now) }
             return
         }
@@ -92,7 +93,7 @@ final class FolderScan {
     }
 
     private func folderChanged(_ path: String, isThere: Bool, at now: Int64) throws(ObserverError) {
-        // A folder where a store was, or may be.
+        // A folder has replaced a store, or a possible store.
         if contents.isKnown(path) { contents.touch(path, at: now) }
         leave(path, at: now)
         if isThere { try enter(path, at: now, isSettled: false) }
@@ -115,7 +116,7 @@ final class FolderScan {
         listedAt = now
         if root != nil { try enter("", at: now, isSettled: isSettled) }
         for watch in before.keys where folders[watch] == nil && way[watch] == nil { inotify.remove(watch) }
-        // What is not there any more is found out by a look.
+        // A look finds out what has gone.
         for path in contents.paths { contents.touch(path, at: now, isSettled: true) }
     }
 
@@ -125,7 +126,7 @@ final class FolderScan {
         for _ in 0..<Self.mostAttempts {
             var names: [Int32: Set<String>] = [:]
             for lookup in trail.lookups.dropLast(trail.leadsToEnd ? 1 : 0) {
-                // A folder that may be passed but not read: that it is moved is not noticed.
+                // A folder with search permission only: moving it is not noticed.
                 guard let watch = try? inotify.add(lookup.folder, Self.ofPath | UInt32(IN_MASK_ADD)) else {
                     continue
                 }
@@ -145,7 +146,7 @@ final class FolderScan {
         LinkFreeFolders.add(folder)
     }
 
-    /// Watches a folder, and lists it after that.
+    /// Watches a folder, then lists it.
     private func enter(_ path: String, at now: Int64, isSettled: Bool) throws(ObserverError) {
         guard path.isEmpty || rules.enters?(path) == true else { return }
         var rest = [path]
@@ -183,7 +184,7 @@ final class FolderScan {
         return fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_mode & S_IFMT == S_IFDIR
     }
 
-    /// A folder is not there any more.
+    /// A folder has gone.
     private func leave(_ path: String, at now: Int64) {
         let below = "\(path)/"
         for (watch, folder) in folders where folder == path || folder.hasPrefix(below) {
@@ -196,7 +197,7 @@ final class FolderScan {
         }
     }
 
-    /// Opens a folder by its path below the root, through no link.
+    /// Opens a folder by its path relative to the root, through no link.
     private func open(_ path: String) -> Int32? {
         guard let root else { return nil }
         let flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC
@@ -213,7 +214,7 @@ final class FolderScan {
 
     // MARK: Files
 
-    /// The store beside which SQLite makes a file of that name.
+    /// The store that a side file of this name belongs to.
     private static func store(ofSideFile name: String) -> String? {
         ["-wal", "-shm", "-journal"].first { name.hasSuffix($0) }.map { String(name.dropLast($0.count)) }
     }
@@ -233,7 +234,7 @@ final class FolderScan {
         }
         defer { close(folder) }
         let name = PathNames.inReverse(path).first ?? path
-        // What is served is read by its service alone.
+        // Only its service reads a served store.
         let isServed = contents.isStore(path)
         let look = StoreFileLook.look(name, in: folder, isServed: isServed)
         switch look {
@@ -246,7 +247,7 @@ final class FolderScan {
                 unready[watch] = path
                 watchesOfUnready[path, default: []].insert(watch)
             }
-            // What was written before it was watched.
+            // Catches writes from before the watch was placed.
             if watchesOfUnready[path] ?? [] != before {
                 return StoreFileLook.look(name, in: folder, isServed: isServed)
             }
@@ -264,8 +265,8 @@ final class FolderScan {
 }
 
 extension PathTrail {
-    /// The name that is looked up in the folder: no configuration has a path with it.
+    /// The name that is looked up in the folder. No configuration has a path with it.
     fileprivate static let end = "\u{1}"
-    /// Whether all of the path but the last name is there.
+    /// Whether everything on the path but the last name exists.
     fileprivate var leadsToEnd: Bool { lookups.last?.name == Self.end }
 }

@@ -3,8 +3,8 @@ internal import Glibc
 
 /// Watches a folder in which stores come and go.
 ///
-/// A thread of its own sleeps until the kernel reports an event (inotify(7)), or until a file that was written is to be
-/// looked at. Nothing is polled. Other folders do not wait for this one's disk.
+/// Its own thread sleeps until the kernel reports an event (inotify(7)), or until the look at a written
+/// file is due. Nothing is polled, and other folders do not wait for this one's disk.
 package final class FolderWatcher: Sendable {
     /// Which files and folders count.
     package struct Rules: Sendable {
@@ -13,13 +13,13 @@ package final class FolderWatcher: Sendable {
         /// Absolute; may lead through links, and need not exist.
         let folder: String
         let maximum: Int
-        /// Nil where folders below do not count.
+        /// Nil if subfolders do not count.
         let enters: (@Sendable (_ path: String) -> Bool)?
         let fit: @Sendable (_ path: String) -> Fit
 
         /// - Parameters:
-        ///   - enters: Whether a folder, by its path below, counts too.
-        ///   - fit: Whether a file, by its path below, may be a store.
+        ///   - enters: Whether a subfolder, by its relative path, counts too.
+        ///   - fit: Whether a file, by its relative path, may be a store.
         package init(
             folder: String, maximum: Int, enters: (@Sendable (_ path: String) -> Bool)? = nil,
             fit: @escaping @Sendable (_ path: String) -> Fit
@@ -33,7 +33,7 @@ package final class FolderWatcher: Sendable {
     private let isStopped = Locked(false)
     private let stopEvent: Int32
     private let wakeUps = Locked(0)
-    /// After what went wrong, such as a limit that was reached.
+    /// How long to wait after a failure, such as a limit that was reached.
     private static let retryTime: Int64 = 5_000_000_000
 
     /// - Parameter report: Called on the watcher's thread.
@@ -45,7 +45,7 @@ package final class FolderWatcher: Sendable {
 
     deinit { if stopEvent >= 0 { close(stopEvent) } }
 
-    /// What is in a folder now.
+    /// Lists what is in a folder now.
     package static func list(_ rules: Rules) throws(ObserverError) -> [FolderEvent] {
         let scan = FolderScan(rules, try Inotify(), FolderContents(maximum: rules.maximum))
         try scan.followAll(at: LoopClock.monotonicNanoseconds, isSettled: true)
@@ -53,13 +53,13 @@ package final class FolderWatcher: Sendable {
         return scan.takeEvents()
     }
 
-    /// How often it woke.
+    /// How often the thread woke.
     package var measures: Int { wakeUps.withLock(\.self) }
 
     /// Begins to watch.
     package func start() { BlockingThreads.shared.run { self.run() } }
 
-    /// Ends it, and waits for nothing: a disk may hang.
+    /// Stops without waiting: a disk may hang.
     package func stop() {
         isStopped.withLock { $0 = true }
         var one: UInt64 = 1

@@ -2,10 +2,11 @@ internal import Glibc
 
 /// The process that a lease names, as far as the system shows it.
 ///
-/// Whoever may read a store can lock a byte of it, and the byte names a process that need not exist.
+/// Any process that may read a store can lock a byte of it, and the process that the byte names need not
+/// exist.
 struct LeaseHolder: Sendable, CustomStringConvertible {
     private enum Finding {
-        /// It has the store open, or may have: what belongs to another user is not shown.
+        /// It has the store open, or may have: another user's open files are not visible.
         case process(String)
         /// It may be in another container.
         case hidden
@@ -20,7 +21,7 @@ struct LeaseHolder: Sendable, CustomStringConvertible {
         finding = Self.find(process, file)
     }
 
-    /// Whether there may be such a process that serves the store.
+    /// Whether such a process may exist and serve the store.
     var isPlausible: Bool {
         if case .none = finding { false } else { true }
     }
@@ -32,7 +33,7 @@ struct LeaseHolder: Sendable, CustomStringConvertible {
         }
     }
 
-    /// A process in a container is known here by another number than its own: both are looked at.
+    /// A process in a container has another number here than there. Both are checked.
     private static func find(_ process: pid_t, _ file: FileID) -> Finding {
         guard let folder = opendir("/proc") else { return .hidden }
         defer { closedir(folder) }
@@ -64,7 +65,7 @@ struct LeaseHolder: Sendable, CustomStringConvertible {
         return false
     }
 
-    /// Whether no process is hidden from this one. The first namespace of processes has a number of its own:
+    /// Whether this process can see all others. The first PID namespace has a number of its own:
     /// PROC_PID_INIT_INO in the kernel's proc_ns.h.
     private static var seesAll: Bool {
         var status = stat()

@@ -2,7 +2,7 @@ internal import Glibc
 
 /// Why a store cannot be observed, or its locks cannot be queried.
 ///
-/// `code` is for programs, `message` says what and which, `hint` what to do about it.
+/// `code` is for programs, `message` says what failed, `hint` says what to do about it.
 public struct ObserverError: Error, Sendable, CustomStringConvertible {
     /// What kind of failure it is. New codes may be added.
     public struct Code: Hashable, Sendable, CustomStringConvertible {

@@ -1,10 +1,10 @@
 internal import Glibc
 
-/// The files that this process has open, and the locks that it has on them: proc_pid_fd(5), proc_pid_fdinfo(5).
+/// The files that this process has open, and its locks on them: proc_pid_fd(5), proc_pid_fdinfo(5).
 ///
-/// It takes a moment for each open file, so it is asked where something seems to be wrong.
+/// Each open file takes a moment, so this is used only where something seems wrong.
 package enum OpenFiles {
-    /// Whether one of the open files is as asked; nil without `/proc`.
+    /// Whether one of the open files fits; nil without `/proc`.
     static func contains(where isWanted: (_ descriptor: Int32, _ status: stat) -> Bool) -> Bool? {
         guard let folder = opendir("/proc/self/fd") else { return nil }
         defer { closedir(folder) }
@@ -16,7 +16,7 @@ package enum OpenFiles {
         return false
     }
 
-    /// The files that a process has open to write, each as its device and inode; none if it is not shown.
+    /// The files that a process has open for writing, as device and inode; empty if they are not visible.
     package static func written(by process: Int32) -> Set<[UInt64]> {
         guard let folder = opendir("/proc/\(process)/fd") else { return [] }
         defer { closedir(folder) }
@@ -37,30 +37,31 @@ package enum OpenFiles {
         return files
     }
 
-    /// The name of an entry of a folder.
+    /// The name of a folder's entry.
     static func name(of entry: UnsafeMutablePointer<dirent>) -> String {
         withUnsafePointer(to: &entry.pointee.d_name) {
             $0.withMemoryRebound(to: CChar.self, capacity: Int(NAME_MAX) + 1) { String(cString: $0) }
         }
     }
 
-    /// Whether this process has a lock on a file that ends when it closes any descriptor of it (fcntl(2)): all of SQLite's
-    /// are. Nil without `/proc`.
+    /// Whether this process has a lock on a file that is dropped when it closes any descriptor of the
+    /// file (fcntl(2)). All of SQLite's locks are such. Nil without `/proc`.
     static func hasProcessLock(on file: FileID) -> Bool? {
         contains { FileID($1) == file && hasProcessLock(by: $0) }
     }
 
-    /// The same of a lock that was taken by one descriptor.
+    /// The same for a lock that was taken through one descriptor.
     static func hasProcessLock(by descriptor: Int32) -> Bool {
         guard let info = (try? AtomicFile.read("/proc/self/fdinfo/\(descriptor)")) ?? nil else { return false }
-        // "lock:	1: POSIX  ADVISORY  READ 4711 08:01:131 128 128". Those of an open file description are of another kind.
+        // "lock:  1: POSIX  ADVISORY  READ 4711 08:01:131 128 128". Locks of an open file description are
+        // of another kind.
         return info.split(separator: UInt8(ascii: "\n")).contains { line in
             line.starts(with: "lock:".utf8)
                 && line.split(separator: UInt8(ascii: " ")).contains { $0.elementsEqual("POSIX".utf8) }
         }
     }
 
-    /// Where a descriptor leads: a file without a name ends with " (deleted)".
+    /// The path of a descriptor's file; it ends with " (deleted)" if the file has no name.
     static func path(of descriptor: Int32) -> String? {
         let text = withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(PATH_MAX) + 16) {
             buffer -> [UInt8] in

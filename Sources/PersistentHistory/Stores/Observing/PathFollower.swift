@@ -1,33 +1,33 @@
 internal import Glibc
 
-/// Follows the path of one store, and keeps watched what is on the way.
+/// Follows the path of one store, and keeps everything on the way watched.
 ///
-/// To follow a path may wait for a disk, so that is done on a thread of its own: no other store waits for it, nor does the
-/// thread that reads the events. What happens meanwhile is noted, and done next.
+/// Following a path may wait for a disk, so it runs on its own thread: neither other stores nor the
+/// thread that reads the events wait for it. Events that come meanwhile are noted and handled next.
 ///
-/// Watches are placed from the root down to the store's real file. Afterwards the path is followed
-/// again: where it leads the same way, every later change of it makes an event on one of these watches,
-/// and where it does not, they are placed again. In the long run events of unrelated files come only
-/// from the store's own folder and, while there is no store, from the folders above it.
+/// Watches are placed from the root down to the store's real file. Then the path is followed again. If it
+/// leads the same way, every later change of it makes an event on one of these watches; otherwise they
+/// are placed again. In the long run, events of unrelated files come only from the store's own folder
+/// and, while there is no store, from the folders above it.
 final class PathFollower: Sendable {
-    /// What is to be done after a batch of events.
+    /// What to do after a batch of events.
     struct Work: OptionSet, Sendable {
         let rawValue: UInt8
-        /// The files were written, or came or went.
+        /// The files were written, created or removed.
         static let signal = Work(rawValue: 1)
-        /// The `-wal` or the `-journal` came.
+        /// The `-wal` or the `-journal` was created.
         static let placeSideFiles = Work(rawValue: 2)
         /// The path may lead elsewhere.
         static let follow = Work(rawValue: 4)
         static let overflowed = Work(rawValue: 8)
-        /// The `-wal` or the `-shm` lost its name.
+        /// The `-wal` or the `-shm` has lost its name.
         static let doubtSideFiles = Work(rawValue: 16)
     }
 
-    /// Which threads follow paths; in tests it is the one that asks.
+    /// The threads that follow paths; in tests, the calling thread.
     struct Threads: Sendable {
         var run: @Sendable (@escaping @Sendable () -> Void) -> Void = { BlockingThreads.shared.run($0) }
-        /// Calls something on the loop, after a pause.
+        /// Calls a closure on the loop after a pause.
         var later: @Sendable (@escaping @Sendable () -> Void) -> Void = { body in
             // Without a loop no store is served.
             _ = try? HistoryLoop.shared().schedule(after: .milliseconds(10)) { body() }
@@ -37,7 +37,7 @@ final class PathFollower: Sendable {
     private struct State: Sendable {
         var placement = Placement()
         var pending: Work = []
-        /// There is a thread for what is pending: at first the one that begins.
+        /// A thread is at work on what is pending; at first, the one that calls `begin`.
         var isWorking = true
         var isFollowing = false
         /// The path changed faster than it could be followed.
@@ -49,11 +49,11 @@ final class PathFollower: Sendable {
     private let key: StoreKey
     private let table: WatchTable
     private let threads: Threads
-    /// Whoever lets go of them ends the watch.
+    /// Releasing these ends the watch.
     weak let signals: StoreSignals?
-    /// Follows the paths of other stores again, whose events may be lost.
+    /// Follows the paths of other stores again, whose events may have been lost.
     private let doubt: @Sendable (Set<StoreKey>) -> Void
-    /// The store cannot be watched any longer.
+    /// Reports that the store cannot be watched any longer.
     private let fail: @Sendable (ObserverError) -> Void
     private let state = Locked(State())
 
@@ -70,28 +70,30 @@ final class PathFollower: Sendable {
 
     // MARK: Events
 
-    /// What an event on one of its watches means.
+    /// What an event on one of the store's watches means.
     func work(for event: InotifyEvent) -> Work {
         if event.has(IN_MODIFY) { return .signal }
         return state.withLock { state in
             let placement = state.placement
             if placement.isLossOfSideFile(event) { return [.signal, .doubtSideFiles] }
-            // SQLite makes it when a store is opened, which changes nothing.
+            // SQLite creates it when a store is opened, which changes nothing.
             if placement.isIndex(event) { return [] }
             if placement.isSideFile(event), !event.has(IN_ATTRIB) {
-                // Most important in a rollback journal's mode, where it is the end of each commit.
+                // Matters most with a rollback journal, whose deletion ends each commit.
                 return event.has(IN_DELETE) ? .signal : [.signal, .placeSideFiles]
             }
-            // The folder reports the same by its name.
+            // The folder reports the same under the file's name.
             if event.has(IN_IGNORED), placement.sideFiles.contains(event.watch) { return [] }
             guard !state.isFollowing, let store = placement.store, !event.name.isEmpty else { return .follow }
-            // Asked of the folder for another store that is not there; see `InotifyMask.file` why not for this one.
+            // Requested of the folder for another store that is missing. `InotifyMask.file` says why not
+            // for this one.
             if event.has(IN_ATTRIB) { return [] }
             return event.watch == store.folder ? [.signal, .follow] : .follow
         }
     }
 
-    /// Does what events ask for: at once where that is to signal a commit, else on a thread that may wait.
+    /// Does what events require. It signals a commit at once, and does the rest on a thread that may
+    /// wait.
     func heed(_ work: Work) {
         if work.subtracting(.doubtSideFiles) == .signal {
             if state.withLock({ $0.placement.store != nil }) { signals?.post(work.atOnce) }
@@ -124,7 +126,7 @@ final class PathFollower: Sendable {
         workOff(on: threads)
     }
 
-    /// Lets go of all watches, and waits for no disk.
+    /// Releases all watches, without waiting for a disk.
     func end() {
         state.withLock { $0.hasEnded = true }
         let shared = table.release(of: key)
@@ -150,7 +152,7 @@ final class PathFollower: Sendable {
         }
     }
 
-    /// - Returns: nil where there is nothing to do any more.
+    /// - Returns: Nil if there is nothing left to do.
     private func next() -> Work? {
         let (work, hasEnded) = state.withLock { state -> (Work?, Bool) in
             defer { state.pending = [] }
@@ -158,7 +160,7 @@ final class PathFollower: Sendable {
             state.isWorking = false
             return (nil, state.hasEnded)
         }
-        // What was placed after the end.
+        // Releases watches that were placed after the end.
         if hasEnded { doubt(table.narrow(table.release(of: key))) }
         return work
     }
@@ -178,7 +180,7 @@ final class PathFollower: Sendable {
                     try table.place(path, for: key, .init(kind: .file))
                 }
             }
-        // What was placed before is kept until here, so that nothing goes unheard in between.
+        // The old watches are kept until here, so that no event is missed in between.
         state.withLock { $0.placement = after }
         doubt(table.narrow(table.release(allBut: after.all, of: key)))
 
@@ -193,7 +195,7 @@ final class PathFollower: Sendable {
 
     // MARK: Following
 
-    /// How often a path that keeps changing is followed before there is a pause.
+    /// How often a path that keeps changing is followed before a pause.
     private static let mostAttempts = 8
 
     /// Follows the path and watches everything on the way.
@@ -214,12 +216,14 @@ final class PathFollower: Sendable {
         return placement
     }
 
-    /// Watches everything on the way, for more than will be wanted: each folder for the name looked up in it, too.
+    /// Watches everything on the way, and more than will be needed: each folder also for the name looked
+    /// up in it.
     ///
-    /// For a name may lead elsewhere just while a watch is placed under it, and back again before the path is
-    /// followed for the second time. That makes an event now.
+    /// A name may lead elsewhere just while a watch is placed below it, and back again before the path is
+    /// followed for the second time. With these watches that makes an event.
     ///
-    /// - Returns: also what is wanted of the folders and links once they are known to be the right ones.
+    /// - Returns: Also what to watch for in the folders and links once they are known to be the right
+    ///   ones.
     private func place(
         _ trail: PathTrail
     ) throws(ObserverError) -> (Placement, wishes: [Int32: WatchTable.Use]) {
@@ -234,7 +238,7 @@ final class PathFollower: Sendable {
                 wishes[watch] = wishes[watch]?.union(wish) ?? wish
                 if path == trail.store?.folder { home = watch }
             } catch  where error.code == .unreadable && path != trail.lookups.last?.folder {
-                // A folder that may be passed but not read: that it is moved will not be noticed.
+                // A folder with search permission only: moving it is not noticed.
             }
         }
         placement.folders = Set(wishes.keys)
@@ -250,7 +254,7 @@ final class PathFollower: Sendable {
 }
 
 extension PathFollower.Work {
-    /// What it means where no path has to be followed.
+    /// The signal that needs no path to be followed.
     fileprivate var atOnce: StoreSignal {
         contains(.doubtSideFiles) ? [.changed, .sideFilesInDoubt] : .changed
     }

@@ -1,19 +1,19 @@
 internal import Glibc
 
-/// How a path was followed, name by name, to the store's real file or to the first name that is not there.
+/// How a path was followed, name by name, to the store's real file or to the first missing name.
 ///
-/// Two equal trails mean that nothing on the way has changed in between. The names `.` and empty ones
-/// are left out; symbolic links are followed where they stand.
+/// Two equal trails mean that nothing on the way has changed in between. The names `.` and empty ones are
+/// left out; symbolic links are followed where they occur.
 struct PathTrail: Equatable, Sendable {
     enum Found: Equatable, Sendable {
         case folder(FileID)
         case link(FileID)
         case file(FileID)
-        /// Not there, not to be reached, or nothing that can be a store: the error number, if any.
+        /// Missing, unreachable, or nothing that can be a store; with the error number, if any.
         case nothing(Int32)
     }
 
-    /// One name looked up in one folder, whose path has no links in it.
+    /// One name looked up in one folder, whose path contains no links.
     struct Lookup: Equatable, Sendable {
         let folder: String
         let name: String
@@ -72,7 +72,7 @@ struct PathTrail: Equatable, Sendable {
         }
     }
 
-    /// nil if the link went away meanwhile, which the trail's next following will show.
+    /// Nil if the link was removed meanwhile, which the next trail will show.
     private static func target(of link: String) -> String? {
         withUnsafeTemporaryAllocation(of: UInt8.self, capacity: Int(PATH_MAX)) { buffer in
             let count = buffer.withMemoryRebound(to: CChar.self) { characters in

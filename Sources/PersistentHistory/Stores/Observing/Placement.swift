@@ -6,7 +6,7 @@ struct Placement: Sendable {
     struct Store: Sendable {
         let path: String
         let name: String
-        /// The watch of the folder that it is in.
+        /// The watch of the folder that contains it.
         let folder: Int32
         let file: Int32
         var wal: Int32?
@@ -48,7 +48,7 @@ struct Placement: Sendable {
 }
 
 extension PathTrail {
-    /// What is wanted of each folder and link on the way, from the root down.
+    /// What to watch for in each folder and link on the way, from the root down.
     var wishes: [(path: String, use: WatchTable.Use)] {
         var order: [String] = []
         var uses: [String: WatchTable.Use] = [:]

@@ -1,8 +1,8 @@
-/// Observes a store on a file system without inotify, by the clock.
+/// Observes a store by the clock, for file systems without inotify.
 ///
-/// Each tick is a `changed` and a `sideFilesInDoubt` while the store is there: whether there is anything new is asked of SQLite,
-/// for times and sizes of files are no proof (a `-wal` is overwritten in place, a network file system
-/// caches both).
+/// While the store exists, each tick signals `changed` and `sideFilesInDoubt`. SQLite then says whether
+/// anything is new: times and sizes of files prove nothing, since a `-wal` is overwritten in place and a
+/// network file system caches both.
 package struct PollingObserver: Sendable {
     private let path: String
     private let interval: Duration
@@ -10,7 +10,7 @@ package struct PollingObserver: Sendable {
 
     /// - Parameters:
     ///   - path: The store, which need not exist yet.
-    ///   - interval: From the end of one look to the next.
+    ///   - interval: The time from the end of one look to the next.
     package init(
         of path: String, every interval: Duration,
         sleep: @escaping @Sendable (Duration) async throws -> Void = {
@@ -29,14 +29,14 @@ package struct PollingObserver: Sendable {
             let found = FileID(of: path)
             body(.difference(from: known, to: found).union(found == nil ? [] : [.changed, .sideFilesInDoubt]))
             known = found
-            // The only thing that a sleep can throw is the cancellation.
+            // A sleep throws only when the task is cancelled.
             do { try await sleep(interval) } catch { return }
         }
     }
 }
 
 extension StoreSignal {
-    /// What it means that a path led to `old` and now leads to `new`.
+    /// The signal for a path that led to `old` and now leads to `new`.
     static func difference<ID: Equatable>(from old: ID?, to new: ID?) -> StoreSignal {
         switch (old, new) {
         case (nil, nil): []

@@ -1,15 +1,15 @@
 internal import Glibc
 
-/// Says to other processes that this one serves a store, and with which state.
+/// Tells other processes that this one serves a store, and with which state.
 ///
-/// Two daemons with different states do not know of each other's consumers: what one cleans, the other may not
-/// have had. Processes that share a state know.
+/// Daemons with different states do not know of each other's consumers: one may clean history that the
+/// other has not delivered. Processes that share a state do know.
 ///
-/// It is a shared lock of the open file description (fcntl(2)) on one byte of the store, far behind everything
-/// that SQLite reads, writes or locks. The byte's offset tells the state and the process. So it needs no file, no
-/// right to write, and ends with the process, however that ends.
+/// The lease is a shared lock of the open file description (fcntl(2)) on one byte of the store, far
+/// behind everything that SQLite reads, writes or locks. The byte's offset encodes the state and the
+/// process. So it needs no file and no right to write, and it ends with the process in every case.
 struct StoreLease: Sendable, Equatable {
-    /// Every lease lies from here on.
+    /// All leases lie from here on.
     static let start: Int64 = 1 << 62
     static let processBits: Int64 = 22  // The kernel's limit, PID_MAX_LIMIT.
     private static let stateBits: Int64 = 39
@@ -17,7 +17,8 @@ struct StoreLease: Sendable, Equatable {
     let state: Int64
     let process: pid_t
 
-    /// - Parameter stateFolder: Where this process keeps its state. A folder that does not exist belongs to no other process.
+    /// - Parameter stateFolder: Where this process keeps its state. A folder that does not exist belongs
+    ///   to no other process.
     init(stateFolder: String, process: pid_t = getpid()) {
         var status = stat()
         if stat(stateFolder, &status) != 0 { status = stat() }
@@ -32,7 +33,7 @@ struct StoreLease: Sendable, Equatable {
         self.process = process
     }
 
-    /// - Returns: Nil if the byte is no lease's.
+    /// - Returns: Nil if the byte is not a lease.
     init?(offset: Int64) {
         guard offset >= Self.start else { return nil }
         let number = offset - Self.start
@@ -43,7 +44,7 @@ struct StoreLease: Sendable, Equatable {
     /// The byte that is locked.
     var offset: Int64 { Self.start | state << Self.processBits | Int64(process) & (1 << Self.processBits - 1) }
 
-    /// Where the leases with other states lie.
+    /// The bytes of leases with other states.
     var others: [Range<Int64>] {
         let own = Self.start | state << Self.processBits
         let next = own + 1 << Self.processBits
@@ -53,15 +54,16 @@ struct StoreLease: Sendable, Equatable {
 }
 
 extension WriterProbe {
-    /// Takes a lease on the store, or returns the process that has one with another state folder.
+    /// Takes a lease on the store. Fails if a process with another state folder has one.
     ///
-    /// A file system without locks gives a lease to every process: SQLite itself does not work there.
+    /// On a file system without locks, every process gets a lease: SQLite itself does not work there.
     ///
     /// - Throws: `HistoryError` with `.storeServedElsewhere`; this process then has no lease.
     func take(_ lease: StoreLease, path: String) throws(HistoryError) {
         let other = withStore { descriptor -> LeaseHolder? in
             guard FileLock.set(descriptor, F_RDLCK, lease.offset..<lease.offset + 1) else { return nil }
-            // First taken, then looked for others: of two that come at once, at least one sees the other.
+            // Takes the lease before looking for others: of two processes that start together, at least
+            // one sees the other.
             guard let other = Self.holder(of: descriptor, besides: lease) else { return nil }
             _ = FileLock.set(descriptor, F_UNLCK, lease.offset..<lease.offset + 1)
             return other
@@ -73,10 +75,11 @@ extension WriterProbe {
             hint: "Stop that daemon or tracker, or let both use the same state folder.")
     }
 
-    /// More leases than that are no daemons': the first ones are believed.
+    /// More leases than this are not from daemons: the first ones are believed.
     private static let mostLeases = 64
 
-    /// Who has a lease with another state. A lock by who may only read the store, and does not serve it, is none.
+    /// The holder of a lease with another state. A lock of a process that may only read the store, and
+    /// does not serve it, does not count.
     private static func holder(of descriptor: Int32, besides lease: StoreLease) -> LeaseHolder? {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { return nil }
@@ -103,8 +106,8 @@ extension WriterProbe {
 }
 
 extension WriterProbe {
-    /// Does something while no process serves the store with another state folder. A store that cannot be opened is not
-    /// leased: the body finds out why.
+    /// Runs a body while no process serves the store with another state folder. A store that cannot be
+    /// opened gets no lease: the body then reports the reason.
     ///
     /// - Parameter isUsedInProcess: Whether this process may have connections to the store beside the body's.
     /// - Throws: `HistoryError` with `.storeServedElsewhere`, and what the body throws.
@@ -127,8 +130,8 @@ extension WriterProbe {
 
 // MARK: - In one process
 
-/// The files that this process serves. Two stores whose paths lead to one file would share a state, and move each
-/// other's cursors: the second one waits.
+/// The files that this process serves. Two paths to one file would share a state and move each other's
+/// cursors, so the second one waits.
 final class ServedFiles: Sendable {
     static let shared = ServedFiles()
 
@@ -139,9 +142,10 @@ final class ServedFiles: Sendable {
 
     /// Runs a body while no other path serves the file that this one leads to.
     ///
-    /// Nothing is opened: to close a descriptor would drop the locks of the other's connections.
+    /// It opens nothing: closing a descriptor would drop the locks of the other path's connections.
     ///
-    /// - Throws: `HistoryError` where another path does, or where the path may not be followed; what the body throws.
+    /// - Throws: `HistoryError` if another path serves the file, or if the path may not be followed; what
+    ///   the body throws.
     func serving<T>(_ path: String, _ body: () async throws -> T) async throws -> T {
         guard let file = FileID(of: try StorePath.resolve(path)) else { return try await body() }
         let other = paths.withLock { paths in
@@ -149,7 +153,7 @@ final class ServedFiles: Sendable {
             if other == nil { paths[file] = path }
             return other
         }
-        // A session that has not come to its end yet is no other store.
+        // A session of the same path that has not ended yet is not another store.
         if other == path { return try await body() }
         if let other {
             throw HistoryError(

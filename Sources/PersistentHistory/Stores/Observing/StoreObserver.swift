@@ -3,9 +3,9 @@ internal import Glibc
 
 /// Detects commits of other processes to stores, with inotify(7).
 ///
-/// One observer, with one inotify descriptor and one thread, is enough for all stores of a process. It sleeps until the
-/// kernel reports an event; writers are not affected. To follow a path may wait for a disk: each store's is followed on
-/// a thread of its own.
+/// One observer, with one inotify descriptor and one thread, serves all stores of a process. It sleeps
+/// until the kernel reports an event and does not affect writers. Following a path may wait for a disk,
+/// so each store's path is followed on its own thread.
 ///
 /// A signal says that a commit may have happened. The last write of a commit happens before other processes can
 /// see the commit, so `remoteChanges(of:after:)` looks until it is visible:
@@ -15,7 +15,7 @@ internal import Glibc
 /// for try await token in try observer.remoteChanges(of: path) { print(token) }
 /// ```
 ///
-/// The consumer should keep its connection open: opening and closing a connection may create and remove files
+/// Keep the consumer's connection open: opening and closing a connection may create and remove files
 /// beside the store, which causes another signal.
 ///
 /// The observer watches the store, its `-wal` and `-journal`, the store's folder for these names, and the folders
@@ -31,9 +31,9 @@ public final class StoreObserver: Sendable {
     private let phase = Locked(Phase.ready)
     private let wakeUps = Locked(0)
     private let isStopped = Locked(false)
-    /// Wakes the thread for a stop.
+    /// Wakes the thread when the observer stops.
     private let stopEvent: Int32
-    /// Whether it heeds that something was mounted or unmounted.
+    /// Whether the observer reacts to mounts and unmounts.
     private let heedsMounts: Bool
 
     /// - Throws: `ObserverError` with `tooManyInstances`, `tooManyDescriptors` or `system`.
@@ -41,7 +41,8 @@ public final class StoreObserver: Sendable {
         try self.init(inotify: Inotify())
     }
 
-    /// - Parameter heedsMounts: not in tests of what inotify tells, which a mount elsewhere would help.
+    /// - Parameter heedsMounts: False in tests of inotify's reports, which an unrelated mount would
+    ///   distort.
     init(inotify: Inotify, heedsMounts: Bool = true) throws(ObserverError) {
         self.inotify = inotify
         stopEvent = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
@@ -51,15 +52,15 @@ public final class StoreObserver: Sendable {
     }
 
     deinit {
-        // If the observer was never run, nothing else ends them.
+        // If the observer never ran, nothing else ends them.
         for signals in watches.signals { signals.end() }
         close(stopEvent)
     }
 
-    /// Begins to watch a store, which need not exist yet, nor its folder.
+    /// Starts to watch a store. Neither the store nor its folder needs to exist.
     ///
-    /// May be called before `run()` and while it runs, and waits for the disk of the store's path. Paths that are not
-    /// absolute count from the current folder.
+    /// It may be called before `run()` and while it runs, and waits for the disk of the store's path.
+    /// Relative paths count from the current folder.
     ///
     /// - Throws: `ObserverError` with `tooManyWatches`, `unreadable`, `ended` or `system`.
     package func watch(_ path: String) throws(ObserverError) -> StoreSignals {
@@ -69,7 +70,7 @@ public final class StoreObserver: Sendable {
         if phase.withLock({ $0 == .ended }) {
             throw ObserverError(.ended, "Cannot watch '\(path)': the observer has ended.")
         }
-        // Where not everything is reported, the clock helps.
+        // Where inotify does not report everything, the store is also polled.
         let poll = FileSystemKind(of: absolute).map { _ in
             PollingObserver(of: absolute, every: FileSystemKind.interval)
         }
@@ -78,17 +79,17 @@ public final class StoreObserver: Sendable {
             let key = try watches.add(absolute, signals)
             signals.onAbandoned { [weak watches] in watches?.remove(key) }
         } catch  where error.code == .unreadable {
-            // What cannot be watched may be any folder on the way; the advice is about the store.
+            // Any folder on the way may be unwatchable; the advice is about the store.
             throw ObserverError(
                 error.code, error.message, hint: AccessAdvice(absolute)?.text() ?? error.hint,
                 errno: error.errno)
         }
-        // Meanwhile.
+        // The observer may have ended meanwhile.
         if phase.withLock({ $0 == .ended }) { signals.end() }
         return signals
     }
 
-    /// Delivers signals until the task is cancelled or `stop()` is called; then all signals end.
+    /// Delivers signals until the task is cancelled or `stop()` is called. Then all signals end.
     ///
     /// - Throws: `ObserverError` with `ended` if it has been run before, or with `system` if a system call fails;
     ///   all signals then end with the same error.
@@ -109,18 +110,18 @@ public final class StoreObserver: Sendable {
     public func stop() {
         isStopped.withLock { $0 = true }
         var one: UInt64 = 1
-        // Can fail only if it has been written already.
+        // It fails only if the event has been written already.
         _ = write(stopEvent, &one, 8)
     }
 
-    /// How often it woke, and how many watches there are.
+    /// How often the thread woke, and how many watches exist.
     var measures: (wakeUps: Int, watches: Int) { (wakeUps.withLock(\.self), watches.watchCount) }
 }
 
 // MARK: - Delivering
 
 extension StoreObserver {
-    /// Follows events, on a thread of its own, until it is stopped.
+    /// Handles events on its own thread until it is stopped.
     private func deliver() async -> ObserverError? {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -142,23 +143,23 @@ extension StoreObserver {
         // The kernel reports mounts by this file (proc_pid_mountinfo(5)). Without /proc, mounts are not noticed.
         let mounts = heedsMounts ? open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) : -1
         defer { if mounts >= 0 { close(mounts) } }
-        // It reports what happens after it was opened; check for what happened before.
+        // This file reports what happens after it was opened. Check for what happened before.
         if mounts >= 0 { watches.followAll() }
         while !isStopped.withLock(\.self) {
             try receive()
-            // A negative number is passed over.
+            // poll(2) ignores a negative number.
             var files = [
                 pollfd(fd: inotify.number, events: Int16(POLLIN), revents: 0),
                 pollfd(fd: stopEvent, events: Int16(POLLIN), revents: 0),
                 pollfd(fd: mounts, events: Int16(POLLPRI), revents: 0),
             ]
-            // Less than nothing if a signal disturbed the wait.
+            // Negative if a signal interrupted the wait.
             if poll(&files, nfds_t(files.count), -1) > 0, files[2].revents != 0 { watches.followAll() }
         }
     }
 
-    /// Takes the events that are there, and hands over what they mean: the first link of the chain from a commit to
-    /// a plugin's pipe.
+    /// Reads the pending events and hands over their meaning. This is the first step from a commit to a
+    /// plugin's pipe.
     private func receive() throws(ObserverError) {
         var isDrained = false
         while !isDrained, !isStopped.withLock(\.self) {
@@ -172,23 +173,25 @@ extension StoreObserver {
 
 // MARK: - Signals
 
-/// The signals of one store, from `StoreObserver.watch` or a `PollingObserver`, which are united until they are taken.
+/// The signals of one store, from `StoreObserver.watch` or a `PollingObserver`. Signals that were not
+/// taken yet are united.
 ///
-/// For one consumer: two would share the signals between them. The first signal comes at once where the store is
-/// there (what was written before the watch counts). There will be no more when the observer is stopped, and where the
-/// store cannot be watched any longer; watch it again then, after a while. Letting go of them ends the watch.
+/// They are for one consumer: two would share the signals between them. If the store exists, the first
+/// signal comes at once, because what was written before the watch counts. Signals end when the observer
+/// stops or the store cannot be watched any longer; in the latter case, watch it again after a while.
+/// Releasing them ends the watch.
 package final class StoreSignals: Sendable {
     private struct State {
         var pending: StoreSignal = []
         var failure: ObserverError?
         var receiver: (@Sendable () -> Void)?
-        /// The receiver was called, and has not begun yet.
+        /// The receiver was called, and has not started yet.
         var isCalled = false
         var abandoned: (@Sendable () -> Void)?
     }
 
     private let state = Locked(State())
-    /// There will be no more.
+    /// Signaled when there will be no more signals.
     let ended = OneShotEvent()
     private let poll: PollingObserver?
 
@@ -196,10 +199,10 @@ package final class StoreSignals: Sendable {
 
     deinit { state.withLock { $0.abandoned }?() }
 
-    /// Whether they come by the clock, perhaps beside others.
+    /// Whether polling makes them, perhaps beside inotify.
     var arePolled: Bool { poll != nil }
 
-    /// Sets what is called when these signals are let go of.
+    /// Sets what to call when these signals are released.
     func onAbandoned(_ action: @escaping @Sendable () -> Void) { state.withLock { $0.abandoned = action } }
 
     // MARK: Posting
@@ -214,15 +217,15 @@ package final class StoreSignals: Sendable {
         receiver?()
     }
 
-    /// No more signals after the pending one.
+    /// Ends the signals after the pending one.
     func end(_ failure: ObserverError? = nil) {
         state.withLock { $0.failure = $0.failure ?? failure }
-        // Whoever sets a receiver after this finds the end.
+        // A receiver that is set after this finds the end.
         ended.signal()
         state.withLock { $0.receiver }?()
     }
 
-    /// Polls, where that makes signals, until the task is cancelled.
+    /// Polls, if this store is polled, until the task is cancelled.
     func run() async {
         guard let poll else { return }
         await onPool { await poll.run { self.post($0) } }
@@ -230,11 +233,12 @@ package final class StoreSignals: Sendable {
 
     // MARK: Taking
 
-    /// Why there will be no more signals, unless the observer was stopped.
+    /// Why the signals ended; nil if the observer was stopped.
     var failure: ObserverError? { state.withLock { $0.failure } }
 
-    /// Sets what is called when there is a signal to take, or will be none any more, on the observer's thread, where it
-    /// must not wait. For signals it is called again only after it has begun.
+    /// Sets what to call when there is a signal to take, or when the signals have ended. It is called on
+    /// the observer's thread, where it must not wait. For the next signal it is called only after it has
+    /// started.
     func setReceiver(_ receiver: (@Sendable () -> Void)?) {
         let isPending = state.withLock { state in
             state.receiver = receiver
@@ -244,7 +248,7 @@ package final class StoreSignals: Sendable {
         if isPending || ended.isSignaled { receiver?() }
     }
 
-    /// The receiver has begun.
+    /// Notes that the receiver has started.
     func receiverBegan() { state.withLock { $0.isCalled = false } }
 
     func take() -> StoreSignal {
@@ -256,12 +260,12 @@ package final class StoreSignals: Sendable {
 
     /// Waits until there is a signal, and takes it.
     ///
-    /// - Returns: Nil if there will be none, or the task is cancelled.
+    /// - Returns: Nil if the signals have ended, or the task is cancelled.
     package func next(isolation actor: isolated (any Actor)? = #isolation) async throws(ObserverError)
         -> StoreSignal?
     {
         while true {
-            // What was posted before the end is there now.
+            // A signal that was posted before the end is pending by now.
             let isOver = ended.isSignaled || Task.isCancelled
             let signal = take()
             if !signal.isEmpty { return signal }
@@ -276,8 +280,8 @@ package final class StoreSignals: Sendable {
         }
     }
 
-    /// Calls a body for each signal, on the observer's thread and as soon as the kernel reports it, until the task is
-    /// cancelled or the observer is stopped. Instead of `next`.
+    /// Calls a body for each signal until the task is cancelled or the observer is stopped. The body runs
+    /// on the observer's thread as soon as the kernel reports the event. Use it instead of `next`.
     package func forEach(_ body: @escaping @Sendable () -> Void) async throws(ObserverError) {
         setReceiver {
             self.receiverBegan()

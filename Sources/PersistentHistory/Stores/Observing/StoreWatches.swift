@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// The stores that an observer watches: which of them an event concerns.
+/// The stores that an observer watches. It finds out which of them an event concerns.
 final class StoreWatches: Sendable {
     private struct State: Sendable {
         var followers: [StoreKey: PathFollower] = [:]
@@ -48,7 +48,7 @@ final class StoreWatches: Sendable {
 
     func remove(_ key: StoreKey) { state.withLock { $0.followers.removeValue(forKey: key) }?.end() }
 
-    /// Hands over what events mean, and waits for nothing.
+    /// Hands over what events mean, without waiting.
     func handle(_ events: [InotifyEvent]) {
         let followers = followers
         var works: [StoreKey: PathFollower.Work] = [:]
@@ -68,10 +68,10 @@ final class StoreWatches: Sendable {
         for (key, work) in works { followers[key]?.heed(work) }
     }
 
-    /// Follows every path again: something was mounted or unmounted, which inotify reports only in part.
+    /// Follows every path again after a mount or unmount, which inotify reports only in part.
     func followAll() { for follower in followers.values { follower.heed(.follow) } }
 
-    /// Follows the paths again of stores whose events may be lost, and those of commits with them.
+    /// Follows the paths of stores again whose events may have been lost, commits included.
     private func follow(_ keys: Set<StoreKey>) {
         if keys.isEmpty { return }
         let followers = followers
@@ -92,7 +92,8 @@ final class StoreWatches: Sendable {
 struct InotifyEvent: Sendable, Equatable {
     let watch: Int32
     let mask: UInt32
-    /// The name in the watched folder that it is about; empty if it is about the watched thing itself.
+    /// The name in the watched folder that the event is about; empty for the watched file or folder
+    /// itself.
     let name: String
 
     func has(_ bits: Int32) -> Bool {
@@ -100,31 +101,31 @@ struct InotifyEvent: Sendable, Equatable {
     }
 }
 
-/// What is asked of inotify, by the kind of thing that is watched.
+/// The events that are requested of inotify, by the kind of thing that is watched.
 enum InotifyMask {
-    /// The folder itself moves or goes.
+    /// The folder itself is moved or removed.
     ///
-    /// IN_DELETE_SELF comes late for a folder that is the working directory of a process. But a folder with
-    /// something in it cannot be removed, so this is enough for those on the way to a file that exists.
+    /// IN_DELETE_SELF comes late for a folder that is the working directory of a process. But a folder
+    /// with content cannot be removed, so this suffices for folders on the way to an existing file.
     static let folder = UInt32(IN_ONLYDIR | IN_DONT_FOLLOW | IN_MOVE_SELF | IN_DELETE_SELF)
-    /// And names come and go in it.
+    /// Names are also created or removed in it.
     static let names = folder | UInt32(IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE)
-    /// And it may become accessible: for names that could not be looked up.
+    /// It may also become accessible: for names that could not be looked up.
     static let absentName = names | UInt32(IN_ATTRIB)
-    /// The link is moved or removed; IN_ATTRIB tells at once that it lost its name.
+    /// The link is moved or removed. IN_ATTRIB reports at once that it lost its name.
     static let link = UInt32(IN_DONT_FOLLOW | IN_MOVE_SELF | IN_DELETE_SELF | IN_ATTRIB)
-    /// The file is written or truncated. Not IN_ATTRIB: as root, SQLite gives the `-wal` its store's owner
-    /// each time that it opens it, and that would wake us after our own opening.
+    /// The file is written or truncated. Not IN_ATTRIB: as root, SQLite gives the `-wal` its store's
+    /// owner each time it opens it, so our own opening would wake us.
     static let file = UInt32(IN_DONT_FOLLOW | IN_MODIFY)
 }
 
 /// An inotify descriptor.
 final class Inotify: Sendable {
-    /// inotify_add_watch(2), or a test's stand-in.
+    /// inotify_add_watch(2), or a replacement in tests.
     typealias AddWatch = @Sendable (_ descriptor: Int32, _ path: String, _ mask: UInt32) -> Int32
 
     let number: Int32
-    /// For those who wait for events on the loop.
+    /// For callers that wait for events on the loop.
     let descriptor: Descriptor?
     private let addWatch: AddWatch
 
@@ -156,9 +157,9 @@ final class Inotify: Sendable {
         if let descriptor { descriptor.close() } else { close(number) }
     }
 
-    /// Watches what is under `path`, or changes what is asked of a watch on it.
+    /// Watches what is at `path`, or changes the events requested of an existing watch.
     ///
-    /// - Returns: the watch, the same for the same inode; nil if nothing of that kind is there.
+    /// - Returns: The watch, which is the same for the same inode; nil if nothing of that kind is there.
     func add(_ path: String, _ mask: UInt32) throws(ObserverError) -> Int32? {
         let watch = addWatch(number, path, mask)
         if watch >= 0 { return watch }
@@ -176,16 +177,16 @@ final class Inotify: Sendable {
     }
 
     func remove(_ watch: Int32) {
-        // EINVAL: the kernel removed it already, with what it watched. That is what is wanted.
+        // EINVAL: the kernel already removed the watch together with its file.
         inotify_rm_watch(number, watch)
     }
 
-    /// Room for some thousand events, so that the end of a burst is soon reached.
+    /// Room for some thousand events, so that a burst is read in few calls.
     private static let bufferSize = 1 << 16
-    /// No event is larger: inotify(7).
+    /// The largest possible event: inotify(7).
     private static let largestEvent = MemoryLayout<inotify_event>.size + Int(NAME_MAX) + 1
 
-    /// Events that are waiting, as many as fit in the buffer, and whether these were all.
+    /// Reads the pending events, as many as fit in the buffer, and reports whether these were all.
     func read() throws(ObserverError) -> ([InotifyEvent], isDrained: Bool) {
         let result: Result<([InotifyEvent], isDrained: Bool), ObserverError> = withUnsafeTemporaryAllocation(
             byteCount: Self.bufferSize, alignment: 16

@@ -1,9 +1,10 @@
 internal import Glibc
 
-/// Which files lie beside a database as its `-wal` and its `-shm`.
+/// Identifies the `-wal` and the `-shm` beside a database.
 ///
-/// Neither can go while a connection has them open, unless somebody removes them by hand. Then that connection goes on with
-/// files that have no name, the next program makes new ones, and neither sees what the other commits.
+/// Neither can go while a connection has them open, unless they are removed by hand. Then that connection
+/// keeps using files without a name, the next program makes new ones, and neither sees the other's
+/// commits.
 struct SideFileIDs: Equatable, Sendable {
     let wal: FileID?
     let shm: FileID?
@@ -12,13 +13,13 @@ struct SideFileIDs: Equatable, Sendable {
 
     var all: [FileID] { [wal, shm].compactMap(\.self) }
 
-    /// Whether others lie beside the database now.
+    /// Whether other files are beside the database now.
     func isOutdated(beside path: String) -> Bool { !all.isEmpty && SideFileIDs(beside: path) != self }
 }
 
 /// The side files of a store that connections of this process may have open.
 final class UsedSideFiles: Sendable {
-    /// The store's own path, without links: SQLite's files are beside it. Nil where there is none.
+    /// The store's path, with links resolved: SQLite's files are beside that. Nil if there is no store.
     private let path: String?
     private let known: Locked<SideFileIDs?>
 
@@ -27,9 +28,10 @@ final class UsedSideFiles: Sendable {
         known = Locked(path.map { SideFileIDs(beside: $0) })
     }
 
-    /// Whether a connection of this process uses side files that others do not find any more.
+    /// Whether a connection of this process uses side files that other processes no longer find.
     ///
-    /// - Parameter isEvident: Whether one is known to have been removed. Else it is first compared which files lie there.
+    /// - Parameter isEvident: Whether one is known to have been removed. If not, the open files are
+    ///   checked only when other side files exist now.
     func areLost(isEvident: Bool) -> Bool {
         guard let path else { return false }
         let now = SideFileIDs(beside: path)
@@ -43,23 +45,24 @@ final class UsedSideFiles: Sendable {
             shm: before?.shm == now.shm ? nil : before?.shm)
     }
 
-    /// Whether this process has side files of a store open that were removed.
+    /// Whether this process has removed side files of a store open.
     static func areLost(of storePath: String) -> Bool {
         StorePath.withoutLinks(storePath).map { areOpen($0, wal: nil, shm: nil) } ?? false
     }
 
-    /// Whether a connection has side files of a store open that have no name any more, or had to give it up.
+    /// Whether a connection has side files of a store open that lost their name, or whose name belongs to
+    /// another file now.
     ///
     /// - Parameters:
-    ///   - wal: A file that was the `-wal`, and is not any more.
-    ///   - shm: The same of the `-shm`.
+    ///   - wal: A file that was the `-wal` before and is not any more.
+    ///   - shm: The same for the `-shm`.
     private static func areOpen(_ path: String, wal: FileID?, shm: FileID?) -> Bool {
         OpenFiles.contains { descriptor, status in
             let (file, isNameless) = (FileID(status), status.st_nlink == 0)
             guard isNameless || file == wal || file == shm else { return false }
             let name = isNameless ? OpenFiles.path(of: descriptor) : nil
             if file == wal || name == path + "-wal (deleted)" { return true }
-            // A probe has the `-shm` open as well, but SQLite has a lock on it.
+            // A probe also has the `-shm` open, but only SQLite has a lock on it.
             guard file == shm || name == path + "-shm (deleted)" else { return false }
             return OpenFiles.hasProcessLock(by: descriptor)
         } ?? (wal != nil || shm != nil)

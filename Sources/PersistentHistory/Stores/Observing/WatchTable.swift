@@ -1,30 +1,32 @@
 internal import Glibc
 
-/// The number under which an observer knows a store that it watches.
+/// The number of a store in the tables of an observer.
 typealias StoreKey = Int
 
-/// Which watches there are and for which stores: stores share the watches of the folders they have in common.
+/// The watches and the stores that use them. Stores share the watches of folders that they have in
+/// common.
 ///
-/// Inotify knows one watch for an inode, with one mask; the mask here is the union of what its users want.
+/// Inotify has one watch for an inode, with one mask. The mask here is the union of its users' masks.
 ///
-/// To watch a path may wait for its disk, so the lock is not held meanwhile. What others do to the same watch in that
-/// time is noticed afterwards: a watch that ended, or that was asked for less, is placed again.
+/// Watching a path may wait for its disk, so the lock is not held during the call. Changes that others
+/// make to the same watch meanwhile are detected afterwards: a watch that ended, or was narrowed, is
+/// placed again.
 final class WatchTable: Sendable {
-    /// What a store wants of a watch.
+    /// What a store needs from a watch.
     struct Use: Equatable, Sendable {
         enum Kind: Int, Sendable {
             case file, link
-            /// That the folder itself moves or goes.
+            /// Whether the folder itself is moved or removed.
             case folder
-            /// And which names come and go in it.
+            /// Also which names are created and removed in it.
             case names
-            /// And whether the name that is not there may be accessible now.
+            /// Also whether the missing name may have become accessible.
             case absentName
         }
 
         var kind: Kind
-        /// The names in the folder that are the store's business; also where events of names are not asked
-        /// for, as there may still be some from before, or for another store.
+        /// The names in the folder that concern the store. They are set even where events of names are
+        /// not requested: some may remain from before, or come for another store.
         var names: Set<String> = []
 
         var mask: UInt32 {
@@ -37,19 +39,20 @@ final class WatchTable: Sendable {
             }
         }
 
-        /// Two wishes of one store for the same inode.
+        /// The union of two uses of the same inode by one store.
         func union(_ other: Use) -> Use {
             Use(kind: kind.rawValue < other.kind.rawValue ? other.kind : kind, names: names.union(other.names))
         }
     }
 
     private struct Watch: Sendable {
-        /// Where it was last placed; the same inode may have had another name before.
+        /// The path it was last placed with; the same inode may have had another name before.
         var path: String
-        /// What the kernel reports at least, unless the watch is being narrowed.
+        /// The events that the kernel reports at least, unless the watch is being narrowed.
         var mask: UInt32
         var users: [StoreKey: Use] = [:]
-        /// How many users want each mask, so that a folder with a thousand stores is not gone through.
+        /// How many users need each mask, so that a folder with a thousand stores needs no loop over
+        /// them.
         var wanted: [UInt32: Int] = [:]
         var byName: [String: Set<StoreKey>] = [:]
         var isBeingNarrowed = false
@@ -76,9 +79,10 @@ final class WatchTable: Sendable {
     private struct State: Sendable {
         var watches: [Int32: Watch] = [:]
         var placed: [StoreKey: Set<Int32>] = [:]
-        /// How many calls of inotify_add_watch(2) are under way.
+        /// How many calls of inotify_add_watch(2) are in progress.
         var additions = 0
-        /// Watches that ended meanwhile: one of these calls may return their number. No number is used twice.
+        /// Watches that ended during these calls, whose numbers the calls may still return. Inotify never
+        /// reuses a number.
         var ended: Set<Int32> = []
         var narrowings = 0
 
@@ -116,10 +120,10 @@ final class WatchTable: Sendable {
         }
     }
 
-    /// Watches `path` for a store; what the store wanted of the same inode before no longer counts. May wait for the
-    /// disk.
+    /// Watches `path` for a store. It replaces what the store needed of the same inode before. May wait
+    /// for the disk.
     ///
-    /// - Returns: nil if nothing of that kind is there.
+    /// - Returns: Nil if nothing of that kind is there.
     func place(_ path: String, for store: StoreKey, _ use: Use) throws(ObserverError) -> Int32? {
         while true {
             let narrowings = state.withLock { state in
@@ -143,21 +147,22 @@ final class WatchTable: Sendable {
                 watch.set(use, for: store)
                 defer { state.watches[id] = watch }
                 state.placed[store, default: []].insert(id)
-                // While it is being narrowed, whoever does that will see the new user.
+                // If the watch is being narrowed, `endNarrowing` sees the new user.
                 return watch.isBeingNarrowed || watch.lastNarrowing <= narrowings
             }
             if isPlaced { return added }
         }
     }
 
-    /// Changes the events that a store wants from a watch that it has placed; `keep` then passes that to the kernel.
+    /// Changes the events that a store needs from a watch that it has placed; `narrow` then passes that to the
+    /// kernel.
     func want(_ use: Use, of id: Int32, for store: StoreKey) {
         state.withLock { $0.watches[id]?.set(use, for: store) }
     }
 
-    /// Ends all that a store has placed, but for `kept`, and waits for no disk.
+    /// Ends all watches of a store except `kept`, without waiting for a disk.
     ///
-    /// - Returns: The store's watches that others still use, perhaps for less.
+    /// - Returns: The store's watches that others still use, perhaps for fewer events.
     func release(allBut kept: Set<Int32> = [], of store: StoreKey) -> [Int32] {
         state.withLock { state in
             let all = state.placed.removeValue(forKey: store) ?? []
@@ -182,15 +187,15 @@ final class WatchTable: Sendable {
 
     // MARK: Asking for less
 
-    /// Requests no more than is still needed: the names of a busy folder, once it no longer matters
-    /// which come and go, would wake us for nothing. May wait for the disk.
+    /// Narrows watches to the events that are still needed. Otherwise a busy folder would wake the thread
+    /// for names that no longer matter. May wait for the disk.
     ///
-    /// - Returns: Stores to be followed again, as events of theirs may be lost.
+    /// - Returns: Stores to follow again, because events of theirs may have been lost.
     func narrow(_ ids: [Int32]) -> Set<StoreKey> {
         var doubtful: Set<StoreKey> = []
         for id in ids {
             while let (path, mask) = beginNarrowing(id) {
-                // Where it fails, following those paths meets the same obstacle, if it lasts, and reports it.
+                // If this fails for good, following those paths fails the same way and reports it.
                 let found = try? inotify.add(path, mask)
                 doubtful.formUnion(endNarrowing(id, to: mask, found: found))
             }
@@ -209,17 +214,17 @@ final class WatchTable: Sendable {
         }
     }
 
-    /// - Parameter found: The watch of what the path leads to by now.
+    /// - Parameter found: The watch of what the path leads to now.
     private func endNarrowing(_ id: Int32, to mask: UInt32, found: Int32?) -> Set<StoreKey> {
         state.withLock { state in
             defer { state.endAddition() }
             var doubtful: Set<StoreKey> = []
             if let watch = state.watches[id] {
                 let isRight = found == id
-                // Who came meanwhile may want more.
+                // Users that joined meanwhile may need more events.
                 doubtful.formUnion(watch.users.filter { !isRight || $0.value.mask & ~mask != 0 }.keys)
                 state.watches[id]?.isBeingNarrowed = false
-                // Another inode's was narrowed instead: this one goes on to tell too much.
+                // Another inode's watch was narrowed instead: this one keeps reporting too much.
                 state.watches[id]?.mask = isRight ? mask : watch.wantedMask
                 state.noteNarrowing(of: id)
             }

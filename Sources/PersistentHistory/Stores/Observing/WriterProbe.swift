@@ -1,10 +1,10 @@
 internal import Glibc
 
-/// Finds out whether a process is writing to a store now, without delaying it: it queries locks and takes none.
+/// Finds out whether a process is writing to a store now, without delaying it: it queries locks and takes
+/// none.
 ///
-/// Both kinds of locks are asked for at each time, so that it does not matter in which journal mode the store is,
-/// nor that the mode may just be changing:
-///
+/// It queries both kinds of locks each time. So the store's journal mode does not matter, nor whether the
+/// mode is just changing:
 /// - In WAL mode, a writer holds WAL_WRITE_LOCK from before its first frame until after its commit is
 ///   published in the wal-index: byte 120 of the `-shm` (https://www.sqlite.org/walformat.html, section 2.3.1;
 ///   `UNIX_SHM_BASE` in os_unix.c).
@@ -13,26 +13,27 @@ internal import Glibc
 ///   0x40000000, on, 512 in all (https://www.sqlite.org/lockingv3.html; os.h). Readers hold read locks
 ///   on the last 510 of them.
 ///
-/// The question is put as a read lock, with which readers' locks do not conflict, and as one of the *open file
-/// description* (`F_OFD_GETLK`, fcntl(2)), so that writers in this process are seen like any others.
+/// The query is for a read lock, with which readers' locks do not conflict, and for a lock of the *open
+/// file description* (`F_OFD_GETLK`, fcntl(2)), so that it also sees writers in this process.
 ///
 /// ## The owner's duty
-/// Closing any descriptor of a file drops all locks that the process has on it, SQLite's included ("How To
-/// Corrupt", https://www.sqlite.org/howtocorrupt.html, section 2.2). The probe has descriptors of the store and of its
-/// `-shm`. So make one probe for a store, and `close()` it after the last connection of this process to the store
-/// is closed. `close()` refuses where it sees that locks are held, and a probe that was never closed leaves its
-/// descriptors open: that loses a descriptor, not a lock.
+/// Closing any descriptor of a file drops all locks that the process has on it, SQLite's included ("How
+/// To Corrupt", https://www.sqlite.org/howtocorrupt.html, section 2.2). The probe has descriptors of the
+/// store and of its `-shm`. So make one probe for a store, and call `close()` only after the last
+/// connection of this process to the store is closed. `close()` refuses if it sees that locks are held. A
+/// probe that was never closed leaves its descriptors open, which loses a descriptor but no lock.
 ///
 /// Like a connection, an open probe keeps the store's file system from being unmounted.
 ///
-/// A probe is for one file. When the store is replaced, close the connections, then the probe, and make new ones.
+/// A probe is for one file. When the store is replaced, close the connections, then the probe, and make
+/// new ones.
 package final class WriterProbe: Sendable {
     private struct Descriptors: Sendable {
-        /// The store's file, without links: SQLite's others are beside it.
+        /// The store's path, with links resolved: SQLite's other files are beside it.
         var path: String
         var store: Int32
         var shm: Int32?
-        /// Of `-shm` files that were deleted, perhaps still used by a connection of ours.
+        /// Descriptors of deleted `-shm` files that a connection of this process may still use.
         var retired: [Int32] = []
         var isClosed = false
 
@@ -41,7 +42,7 @@ package final class WriterProbe: Sendable {
 
     private let descriptors: Locked<Descriptors>
 
-    /// - Parameter storePath: may be, or lead through, a symbolic link.
+    /// - Parameter storePath: May be a symbolic link, or lead through one.
     /// - Throws: `ObserverError` with `missing`, `unreadable`, `tooManyDescriptors` or `system`.
     package init(storePath: String) throws(ObserverError) {
         // As SQLite does it: the side files are beside the real file.
@@ -58,7 +59,7 @@ package final class WriterProbe: Sendable {
 
     private var path: String { descriptors.withLock(\.path) }
 
-    /// The store's file has another name: its `-shm` is beside that.
+    /// Notes that the store's file was renamed: its `-shm` is beside the new name.
     func follow(_ storePath: String) {
         guard let real = StorePath.withoutLinks(storePath) else { return }
         descriptors.withLock { descriptors in
@@ -71,9 +72,9 @@ package final class WriterProbe: Sendable {
 
     /// A writer that holds a lock.
     package enum Writer: Sendable {
-        /// It writes a write-ahead log, beside all readers.
+        /// It writes a write-ahead log, concurrently with readers.
         case ofLog
-        /// It writes a rollback journal: at its commit, a reader stands in its way.
+        /// It writes a rollback journal: a reader can block its commit.
         case ofJournal
     }
 
@@ -82,7 +83,7 @@ package final class WriterProbe: Sendable {
     /// - Throws: `ObserverError` with `unreadable`, `tooManyDescriptors`, `ended` or `system`.
     package func isWriterActive() throws(ObserverError) -> Bool { try writer() != nil }
 
-    /// The writer that holds a lock at this moment, in this process or another.
+    /// The writer that holds a lock now, in this process or another.
     ///
     /// - Throws: As `isWriterActive`.
     package func writer() throws(ObserverError) -> Writer? {
@@ -100,7 +101,8 @@ package final class WriterProbe: Sendable {
         }
     }
 
-    /// Whether a connection, of this process or another, uses the `-shm`: each holds a lock on one of its bytes.
+    /// Whether a connection of this process or another uses the `-shm`. Each holds a lock on one of its
+    /// bytes.
     ///
     /// - Throws: As `isWriterActive`.
     func isIndexUsed() throws(ObserverError) -> Bool {
@@ -110,11 +112,11 @@ package final class WriterProbe: Sendable {
         }
     }
 
-    /// Ends the probe. All connections of this process to the store must be closed before.
+    /// Ends the probe. Close all connections of this process to the store first.
     ///
-    /// - Throws: `ObserverError` with `locksHeld` if this process holds a lock on the store; nothing is
-    ///   closed then, and it may be called again. The absence of this error proves nothing: an idle connection to a
-    ///   rollback-journal store holds none.
+    /// - Throws: `ObserverError` with `locksHeld` if this process holds a lock on the store. Nothing is
+    ///   closed then, and the call may be repeated. Success does not prove that there are no connections:
+    ///   an idle connection to a rollback-journal store holds no lock.
     package func close() throws(ObserverError) {
         try descriptors.withLock { descriptors throws(ObserverError) in
             guard !descriptors.isClosed else { return }
@@ -129,7 +131,7 @@ package final class WriterProbe: Sendable {
         }
     }
 
-    /// Which file it is for; nil once it is closed.
+    /// The probed file; nil once the probe is closed.
     var file: FileID? {
         descriptors.withLock { descriptors in
             var status = stat()
@@ -137,12 +139,12 @@ package final class WriterProbe: Sendable {
         }
     }
 
-    /// Does something with the descriptor of the store, which stays open.
+    /// Runs a body with the descriptor of the store, which stays open.
     func withStore<T>(_ body: (Int32) throws -> T) rethrows -> T {
         try descriptors.withLock { try body($0.store) }
     }
 
-    /// Whether the file has no name any more.
+    /// Whether the file has lost its name.
     var isOfDeletedFile: Bool {
         descriptors.withLock { descriptors in
             var status = stat()
@@ -150,7 +152,8 @@ package final class WriterProbe: Sendable {
         }
     }
 
-    /// The `-shm` that a writer uses now. It comes with the first connection in WAL mode and goes with the last one.
+    /// The `-shm` that writers use now. It is created with the first connection in WAL mode and removed
+    /// with the last one.
     private func currentShm(_ descriptors: inout Descriptors) throws(ObserverError) -> Int32? {
         if let shm = descriptors.shm {
             var status = stat()
@@ -166,8 +169,8 @@ package final class WriterProbe: Sendable {
         return descriptors.shm
     }
 
-    /// Of a deleted `-shm`, a connection that still uses it holds a read lock on DMS, byte 128, and a new
-    /// connection cannot come to it: if no connection holds a lock, none is lost.
+    /// A connection that still uses a deleted `-shm` holds a read lock on DMS, byte 128, and no new
+    /// connection can open that file. So if there is no lock, closing the descriptor drops none.
     private func closeRetired(_ descriptors: inout Descriptors) throws(ObserverError) {
         var kept: [Int32] = []
         for descriptor in descriptors.retired {
@@ -190,19 +193,20 @@ private enum SQLiteLocks {
     /// PENDING, RESERVED and SHARED, in the store.
     static let rollbackWrite: Range<Int64> = 0x4000_0000..<0x4000_0200
     static let wholeFile: Range<Int64> = 0..<Int64.max
-    /// All but leases and migrations, which are locks of open file descriptions.
+    /// All bytes except those of leases and migrations, which are locks of open file descriptions.
     static let ofSQLite: Range<Int64> = 0..<StoreLease.start - 1
 }
 
 extension WriterProbe {
-    /// The kernel tells of one lock at a time, behind which others of the same bytes hide: each connection to a store in WAL
-    /// mode has one on byte 128 of its `-shm`. So where there is any, the process's own ones are listed.
+    /// The kernel reports one lock at a time and hides others on the same bytes: each connection to a
+    /// store in WAL mode has one on byte 128 of its `-shm`. So if there is any lock, this process's own
+    /// locks are listed.
     private static func hasOwnLock(_ descriptor: Int32) throws(ObserverError) -> Bool {
         guard let lock = try conflict(descriptor, with: F_WRLCK, SQLiteLocks.ofSQLite) else { return false }
         if lock.l_pid == getpid() { return true }
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { return true }
-        // Without /proc, ours may be among them.
+        // Without /proc, this process's locks may be among them.
         return OpenFiles.hasProcessLock(on: FileID(status)) ?? true
     }
 
@@ -217,7 +221,7 @@ extension WriterProbe {
         }
     }
 
-    /// nil if the file is not there.
+    /// Nil if the file does not exist.
     private static func open(_ path: String) throws(ObserverError) -> Int32? {
         let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK)
         if descriptor >= 0 { return descriptor }
@@ -229,18 +233,18 @@ extension WriterProbe {
 
 // MARK: - Keeping
 
-/// Writer probes of stores to which this process may have connections of its own: to close a probe
-/// would drop their locks, and whether there are any is not certain (see
-/// `WriterProbe.close`). They are kept instead, and used again.
+/// Probes of stores to which this process may have connections. Closing a probe would drop the locks of
+/// those connections, and whether there are any is not certain (see `WriterProbe.close`). So probes are
+/// kept and used again.
 ///
-/// So a program that begins and ends to observe a store many times, while it works with it, needs
-/// no more descriptors each time.
+/// A program that works with a store and starts and stops observing it many times thus needs no more
+/// descriptors each time.
 package final class WriterProbes: Sendable {
     package static let shared = WriterProbes()
 
     private let idle = Locked<[FileID: [WriterProbe]]>([:])
 
-    /// A probe of the store: one that was kept, or a new one.
+    /// A probe of the store, kept or new.
     ///
     /// - Throws: `ObserverError`, as `WriterProbe` does.
     package func take(_ path: String) throws(ObserverError) -> WriterProbe {
@@ -251,8 +255,8 @@ package final class WriterProbes: Sendable {
         return try WriterProbe(storePath: path)
     }
 
-    /// Ends the use of a probe: it is closed, or kept where this process may have connections to the store
-    /// (`isUsedInProcess`) or is seen to have one, such as a query of an operator.
+    /// Ends the use of a probe. It is kept if this process may have connections to the store
+    /// (`isUsedInProcess`), or is seen to have one, such as an operator's query. Otherwise it is closed.
     func end(_ probe: WriterProbe, isUsedInProcess: Bool) {
         if isUsedInProcess || !probe.isClosedNow() { keep(probe) }
     }
@@ -261,7 +265,7 @@ package final class WriterProbes: Sendable {
         guard let file = probe.file else { return }
         idle.withLock { idle in
             idle[file, default: []].append(probe)
-            // A deleted file would keep its space, and its locks are not needed again.
+            // A probe of a deleted file would keep its disk space, and its locks are not needed again.
             for (file, probes) in idle where probes.contains(where: \.isOfDeletedFile) {
                 idle[file] = probes.filter { !$0.isClosedNow() }
             }
@@ -270,7 +274,7 @@ package final class WriterProbes: Sendable {
 }
 
 extension WriterProbe {
-    /// Closes it, unless this process is seen to hold locks.
+    /// Closes the probe unless this process is seen to hold locks.
     fileprivate func isClosedNow() -> Bool {
         do throws(ObserverError) {
             try close()

@@ -2,16 +2,16 @@ internal import Glibc
 
 /// What an operator can do so that this process may use a store.
 ///
-/// Everything on the way to the store is looked at, its folder, its file and the files beside it, also what is behind the first
-/// obstacle: after one round of commands the store can be used.
+/// It covers everything on the way to the store, its folder, its file and the files beside it, including
+/// what is behind the first obstacle. After one round of commands the store can be used.
 struct AccessAdvice: Equatable {
     let obstacles: [AccessObstacle]
 
-    /// Nil if nothing stands in the way, or if the store's folder is not there.
+    /// Nil if there is no obstacle, or if the store's folder does not exist.
     ///
     /// - Parameters:
-    ///   - path: Of a store that need not be there.
-    ///   - unit: Of which this process is the service, if it is one's.
+    ///   - path: The path of a store that need not exist.
+    ///   - unit: The unit that this process is the service of, if any.
     init?(_ path: String, unit: DaemonUnit? = .current, mounts: MountTable = .current) {
         // SQLite looks for the other files beside the store itself.
         var survey = AccessSurvey(StorePath.real(path), unit: unit, mounts: mounts)
@@ -22,7 +22,7 @@ struct AccessAdvice: Equatable {
 
     init(_ obstacles: AccessObstacle...) { self.obstacles = obstacles }
 
-    /// Nil if nothing stands in the way of a replica, which this process makes.
+    /// Nil if there is no obstacle to a replica, which this process creates.
     init?(
         replica path: String, _ readers: ReplicaAccess?, unit: DaemonUnit? = .current,
         mounts: MountTable = .current
@@ -33,7 +33,7 @@ struct AccessAdvice: Equatable {
         obstacles = survey.obstacles
     }
 
-    /// Nil if nothing stands in the way of the daemon's state.
+    /// Nil if there is no obstacle to the daemon's state.
     init?(state folder: String, unit: DaemonUnit? = .current, mounts: MountTable = .current) {
         var survey = AccessSurvey("\(StorePath.real(folder))/historyd.lock", unit: unit, mounts: mounts)
         survey.lookAtState()
@@ -41,7 +41,7 @@ struct AccessAdvice: Equatable {
         obstacles = survey.obstacles
     }
 
-    /// Whether the sandbox shows nothing of the store.
+    /// Whether the sandbox hides the store completely.
     var isHidden: Bool {
         obstacles.contains { if case .hiddenHome = $0 { true } else { false } }
     }
@@ -51,12 +51,12 @@ struct AccessAdvice: Equatable {
         RemedyPlan(obstacles, user: user, unit: unit).text
     }
 
-    /// Whether a folder is the system's, or holds all homes: no store's own.
+    /// Whether a folder belongs to the system or holds all homes, so that it cannot be a store's own.
     static func isShared(_ folder: String) -> Bool {
         MountTable.homes.contains(folder) || folder.split(separator: "/").count <= 1
     }
 
-    /// Whether stores do not lie there alone.
+    /// Whether the folder holds more than stores.
     static func holdsMore(_ folder: String) -> Bool {
         isShared(folder) || ["/home", "/run/user", "/usr", "/var"].contains(PathNames.parent(of: folder))
     }

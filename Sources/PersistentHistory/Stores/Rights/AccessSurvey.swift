@@ -1,13 +1,13 @@
 internal import Glibc
 
-/// Looks at everything on the way to a store as this process's user, and changes nothing.
+/// Checks everything on the way to a store as this process's user, and changes nothing.
 struct AccessSurvey {
     private(set) var obstacles: [AccessObstacle] = []
     private let path: String
     private let folder: String
     private let unit: DaemonUnit?
     private let mounts: MountTable
-    /// Whether this user will use the folder, or the store, by an access control list.
+    /// Whether the advice grants this user the folder, or the store, through an access control list.
     private var (isGranted, isStoreGranted) = (false, false)
 
     init(_ path: String, unit: DaemonUnit?, mounts: MountTable) {
@@ -17,16 +17,16 @@ struct AccessSurvey {
 
     mutating func look() {
         if isHidden {
-            // The sandbox makes the folders above it, which can be passed.
+            // The sandbox creates the folders above it, which can be passed.
             obstacles = [.hiddenHome(folder)] + (AccessAdvice.holdsMore(folder) ? [] : grantUnseen)
             return
         }
         guard lookAbove() else { return }
-        // A store in a folder that is not there waits for it.
+        // A store in a missing folder waits for the folder.
         if obstacles.isEmpty, access(folder, F_OK) != 0 { return }
         lookAtFolder()
         lookAtSandbox()
-        // Others may have been locked out all the time, of files that this process could not make so far.
+        // Files that this process could not create so far may lock others out.
         let remedies = obstacles.isEmpty ? [] : sideFileRemedies
         if !remedies.isEmpty { obstacles.append(.sideFiles(remedies, store: path)) }
     }
@@ -42,7 +42,7 @@ struct AccessSurvey {
 
     // MARK: Folders
 
-    /// - Returns: Whether the folder can be seen, or everything behind the obstacle was added.
+    /// - Returns: Whether the folder can be seen. If not, everything behind the obstacle was added.
     private mutating func lookAbove() -> Bool {
         var above = ""
         for name in folder.utf8.split(separator: UInt8(ascii: "/")).dropLast() {
@@ -91,7 +91,7 @@ struct AccessSurvey {
 
     private var keepsLists: Bool { SideFileRule.Folder(of: folder)?.keepsLists ?? true }
 
-    /// Rights on a folder, on the store and on the files beside it, of which nothing is known.
+    /// Rights on the folder, the store and the files beside it, which cannot be seen.
     private var grantUnseen: [AccessObstacle] {
         [
             .folder(folder, lacks: "rwx", isOwn: false), .unseenNewFiles(in: folder, of: path),
@@ -117,8 +117,8 @@ struct AccessSurvey {
                 obstacles.append(.noLists(folder))
                 return
             }
-            // What is made beside a private store is opened to its group by a default list, unless that says otherwise;
-            // but what other programs share in the folder by their group would be closed.
+            // A default list opens new files beside a private store to its group, unless it says
+            // otherwise. But it would close what other programs share in the folder through their group.
             if isPrivate, isSharedByGroup {
                 obstacles = [.sharedFolder(folder)]
                 return
@@ -134,15 +134,15 @@ struct AccessSurvey {
         return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
     }
 
-    /// Who makes files beside the store, but for this user and root.
+    /// The users that create files beside the store, except this user and root.
     private var owners: [UInt32] {
         var status = stat()
         let owner = FileRights(of: path)?.owner ?? (stat(folder, &status) == 0 ? status.st_uid : 0)
         return [owner].filter { $0 != 0 && $0 != geteuid() }
     }
 
-    /// Whether the store is read by a group that this process is in, too: one that SQLite made, and that was not opened to
-    /// the group.
+    /// Whether the group may read the store, this process is in that group, and the store has no access
+    /// control list.
     private var mayUseByGroup: Bool {
         guard let rule = SideFileRule(of: path), rule.store.owner != rule.process.user else { return false }
         return rule.store.groupPermissions.contains(.read) && rule.process.groups.contains(rule.store.group)
@@ -154,7 +154,7 @@ struct AccessSurvey {
         FileRights(of: path).map { $0.list == nil && $0.groupPermissions.isEmpty } ?? false
     }
 
-    /// Whether a file in the folder, other than the store's, is for a group.
+    /// Whether a group may write a file in the folder other than the store's files.
     private var isSharedByGroup: Bool {
         let name = path.utf8.dropFirst(folder.utf8.count + 1)
         return names.contains { other in
@@ -165,7 +165,7 @@ struct AccessSurvey {
         }
     }
 
-    /// What is in the folder.
+    /// The names in the folder.
     private var names: [String] {
         guard let entries = opendir(folder) else { return [] }
         defer { closedir(entries) }
@@ -179,7 +179,7 @@ struct AccessSurvey {
         return names
     }
 
-    /// What is left to do for other users once this one has its rights.
+    /// What is left to do for other users once this user has its rights.
     private var sideFileRemedies: [SideFileRule.Remedy] {
         guard var rule = SideFileRule(of: path) else { return [] }
         rule.folder.isWritable = true
@@ -198,7 +198,7 @@ struct AccessSurvey {
         return []
     }
 
-    // MARK: Files of the daemon's own
+    // MARK: The daemon's own files
 
     mutating func lookAtReplica(_ readers: ReplicaAccess?) {
         if isHidden {
@@ -232,26 +232,27 @@ struct AccessSurvey {
         if !files.isEmpty { obstacles.append(.foreign(files, isTree: false)) }
     }
 
-    /// As a program leaves it that was once run by root, or by another user.
+    /// Whether another user owns the file, as a program leaves it that once ran as root or as another
+    /// user.
     private func isForeign(_ path: String) -> Bool {
         var status = stat()
         return geteuid() != 0 && lstat(path, &status) == 0 && status.st_uid != geteuid()
     }
 
-    /// The folder that `path` is the lock of.
+    /// Checks the folder that `path` is the lock of.
     mutating func lookAtState() {
         var status = stat()
         guard lookAbove(), stat(folder, &status) == 0 else { return }
         let isOurs = status.st_uid == geteuid()
         if isOurs ? holdsForeignFiles : status.st_uid == 0 && isForeign(path) {
-            // It is for no other user.
+            // The state folder is for this user only.
             obstacles.append(.foreign([folder], isTree: true))
         } else if lacks(R_OK | W_OK | X_OK, folder) {
             obstacles.append(
                 AccessAdvice.holdsMore(folder)
                     ? .sharedFolder(folder) : .folder(folder, lacks: "rwx", isOwn: isOurs))
         }
-        // The unit's own is writable in its sandbox.
+        // The unit's own state folder is writable in its sandbox.
         if getenv("STATE_DIRECTORY").map({ String(cString: $0) }) != folder { lookAtSandbox() }
     }
 

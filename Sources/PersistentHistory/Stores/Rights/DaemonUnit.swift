@@ -1,15 +1,15 @@
 internal import Glibc
 
-/// The unit of systemd that this process is the service of, for advice that names it.
+/// The systemd unit that this process is the service of, for advice that names it.
 struct DaemonUnit: Sendable, Equatable {
     /// `historyd.service`, `historyd@blog.service`.
     let name: String
-    /// Where the service manager looks for drop-ins: the system's, or that of a user.
+    /// Where the service manager looks for drop-ins: the system's folder, or a user's.
     let configuration: String
     /// Whether a user's own service manager runs it.
     let isUser: Bool
 
-    /// Nil if no service manager has started this process.
+    /// Nil if this process was not started by a service manager.
     static let current: DaemonUnit? = {
         var environment: [String: String] = [:]
         for name in ["INVOCATION_ID", "RUNTIME_DIRECTORY", "XDG_CONFIG_HOME", "HOME"] {
@@ -24,8 +24,8 @@ struct DaemonUnit: Sendable, Equatable {
 
     /// - Parameters:
     ///   - cgroup: The text of `/proc/self/cgroup`.
-    ///   - environment: Of this process. A shell of a user has an `INVOCATION_ID` as well, but is in the control group
-    ///     of a scope.
+    ///   - environment: The environment of this process. A user's shell has an `INVOCATION_ID` as well,
+    ///     but is in the control group of a scope.
     init?(cgroup: String, environment: [String: String]) {
         guard environment["INVOCATION_ID"] != nil else { return nil }
         let paths = cgroup.split(separator: "\n").compactMap { line -> Substring? in
@@ -36,7 +36,8 @@ struct DaemonUnit: Sendable, Equatable {
         }
         let units = paths.map { $0.split(separator: "/").filter { Self.isUnit($0) } }
         guard let path = units.first(where: { !$0.isEmpty }), let last = path.last else {
-            // The control group is hidden, as by a namespace: the unit's folder has its instance's name.
+            // The control group is hidden, for example by a namespace. The runtime folder has the name of
+            // the unit's instance.
             guard let runtime = environment["RUNTIME_DIRECTORY"], !runtime.hasPrefix("/run/user/") else {
                 return nil
             }
@@ -60,7 +61,7 @@ struct DaemonUnit: Sendable, Equatable {
 
     private var systemctl: String { isUser ? "systemctl --user" : "systemctl" }
 
-    /// What makes new drop-ins count. It starts no unit but this one.
+    /// The commands that activate new drop-ins. They start no unit but this one.
     var reload: [String] { ["\(systemctl) daemon-reload", restart] }
 
     var restart: String { "\(systemctl) restart \(ShellText.quote(name))" }
@@ -74,21 +75,21 @@ struct DaemonUnit: Sendable, Equatable {
     }
 }
 
-/// A drop-in for one folder, group or need of plugins. Its name says all that is in it: to write it again changes nothing, and no other
-/// file of an administrator is overwritten.
+/// A drop-in for one folder, group or need of plugins. Its name states its whole content. So writing it
+/// again changes nothing, and no other file of an administrator is overwritten.
 enum DropIn: Hashable, Sendable {
     /// The folder may be written.
     case write(String)
-    /// The folder is shown, although it is somebody's home or in one.
+    /// The folder is visible, although it is a user's home or in one.
     case show(String)
     /// The daemon is in the group.
     case join(String)
     /// The daemon is this user.
     case run(as: String, group: String)
-    /// Plugins may do it: as a file in `systemd/examples` has it.
+    /// Plugins may do this, as in a file in `systemd/examples`.
     case allow(SandboxLimits.Need)
 
-    /// A minus before a path: the unit still starts when the folder is gone.
+    /// A minus before a path: the unit still starts if the folder is missing.
     var lines: [String] {
         switch self {
         case .write(let folder): ["ReadWritePaths=\(ShellText.quoteForUnit("-" + folder))"]
@@ -115,10 +116,10 @@ enum DropIn: Hashable, Sendable {
         }
     }
 
-    /// Of a file's name, 255 bytes, some are of the kind and the suffix.
+    /// A file name has 255 bytes, some of which the kind and the suffix use.
     private static let longestName = 200
 
-    /// As systemd-escape(1) does it; what is too long is told apart by its hash.
+    /// Escapes like systemd-escape(1). A path that is too long gets a hash.
     private static func escaped(_ path: String) -> String {
         var name = ""
         for byte in path.utf8.drop(while: { $0 == UInt8(ascii: "/") }) {

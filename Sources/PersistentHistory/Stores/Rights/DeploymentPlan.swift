@@ -1,15 +1,15 @@
 internal import Glibc
 
-/// What a daemon needs of the system to serve a store, whatever of it is there already: rights for its user, and what its unit
-/// allows. Made by the same planner as the advice on what is missing.
+/// What a daemon needs of the system to serve a store, including what it already has: rights for its
+/// user, and permissions of its unit. The planner is the same as for advice on what is missing.
 package struct DeploymentPlan: Sendable, Equatable {
-    /// Of root, for a shell.
+    /// Shell commands for root.
     package let rights: [String]
     package let dropIns: [String]
 
     /// - Parameters:
-    ///   - store: The store's absolute path, without links. It is there.
-    ///   - user: The daemon's.
+    ///   - store: The absolute path of an existing store, with links resolved.
+    ///   - user: The daemon's user.
     ///   - runsAsUser: Whether a drop-in of the unit is to name the user.
     ///   - unit: `historyd.service`, `historyd@blog.service`.
     /// - Throws: `HistoryError` with `.storeUnreadable` for a store in a folder that is not its own.
@@ -23,7 +23,7 @@ package struct DeploymentPlan: Sendable, Equatable {
                     .storeUnreadable, "The store \"\(store)\" cannot be given to \(user).",
                     hint: AccessAdvice(.sharedFolder(folder)).text())
             }
-            // The sandbox makes the folders above a home's.
+            // The sandbox creates the folders above a home.
             if !isHidden { obstacles += Self.above(folder).map { .unseenFolder($0) } }
             obstacles += [
                 .folder(folder, lacks: "rwx", isOwn: false), .unseenNewFiles(in: folder, of: store),
@@ -36,7 +36,7 @@ package struct DeploymentPlan: Sendable, Equatable {
         dropIns = (runAs + [isHidden ? .show(folder) : .write(folder)]).map(unit.command)
     }
 
-    /// The folders above one, but for the system's.
+    /// The folders above a folder, except the system's.
     private static func above(_ folder: String) -> [String] {
         var (above, path) = ([String](), PathNames.parent(of: folder))
         while !AccessAdvice.isShared(path) {

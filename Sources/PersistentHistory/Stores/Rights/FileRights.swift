@@ -8,13 +8,13 @@ struct Permissions: OptionSet, Sendable, Hashable {
     static let read = Permissions(rawValue: 4)
     static let write = Permissions(rawValue: 2)
 
-    /// - Parameter digit: one octal digit of a mode; the right to execute is left out.
+    /// - Parameter digit: One octal digit of a mode. The right to execute is left out.
     init(digit: UInt32) { rawValue = UInt8(digit & 6) }
     init(rawValue: UInt8) { self.rawValue = rawValue }
 }
 
-/// The entries of an access control list beyond the owner's, the mask and the others', which are in the mode
-/// (acl(5)).
+/// The entries of an access control list that are not in the mode: all but those of the owner, the mask
+/// and the others (acl(5)).
 struct AccessList: Sendable, Equatable {
     var users: [UInt32: Permissions] = [:]
     var groups: [UInt32: Permissions] = [:]
@@ -26,12 +26,12 @@ struct AccessList: Sendable, Equatable {
 struct FileRights: Sendable, Equatable {
     var owner: UInt32
     var group: UInt32
-    /// The nine permission bits. Where there is a list, the group's digit is its mask.
+    /// The nine permission bits. If there is a list, the group's digit is its mask.
     var mode: UInt32
-    /// Nil if the file has nothing but its mode.
+    /// Nil if the file has only its mode.
     var list: AccessList?
 
-    /// A user with all groups that it is in, everyone in a group, or everyone.
+    /// A user with all its groups, everyone in a group, or everyone.
     enum Principal: Sendable, Hashable {
         case user(UInt32, groups: Set<UInt32>)
         case group(UInt32)
@@ -41,7 +41,7 @@ struct FileRights: Sendable, Equatable {
     var ownerPermissions: Permissions { Permissions(digit: mode >> 6) }
     var otherPermissions: Permissions { Permissions(digit: mode) }
     private var mask: Permissions { Permissions(digit: mode >> 3) }
-    /// Before the mask.
+    /// The group's permissions before the mask applies.
     var groupPermissions: Permissions { list?.ownGroup ?? mask }
 
     /// Whether a principal has these permissions, by the access check algorithm of acl(5).
@@ -94,9 +94,9 @@ struct FileRights: Sendable, Equatable {
     }
 }
 
-/// Rights as they are in the file system.
+/// Rights as the file system stores them.
 extension FileRights {
-    /// O_PATH of Linux's fcntl.h, which glibc shows to GNU sources only.
+    /// O_PATH from Linux's fcntl.h, which glibc exposes to GNU sources only.
     static let pathOnly: Int32 = 0o10_000_000
     private static let listName = "system.posix_acl_access"
     private static let defaultListName = "system.posix_acl_default"
@@ -105,17 +105,17 @@ extension FileRights {
         self.init(owner: status.st_uid, group: status.st_gid, mode: status.st_mode & 0o777, list: list)
     }
 
-    /// Those of a regular file; nil if there is none, or it cannot be seen. A link is none: beside a store, anybody who
-    /// may write the folder could let it lead to a file that has nothing to do with the store.
+    /// The rights of a regular file; nil if there is none, or it cannot be seen. Links do not count:
+    /// beside a store, any user that may write the folder could place a link to an unrelated file.
     init?(of path: String) {
         var status = stat()
         guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
         self.init(status, list: Self.list(Self.listName, of: path).list)
     }
 
-    /// - Returns: The list, and whether the file system has any.
+    /// - Returns: The list, and whether the file system supports lists.
     private static func list(_ name: String, of path: String) -> (list: AccessList?, isKept: Bool) {
-        // More entries than anybody has: the kernel's own limit of an attribute.
+        // The kernel's own limit of an attribute, more than any list needs.
         withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 8) { buffer in
             let count = getxattr(path, name, buffer.baseAddress, buffer.count)
             guard count >= 0 else { return (nil, errno != EOPNOTSUPP) }
@@ -125,7 +125,7 @@ extension FileRights {
 
     /// The list of a file or a folder.
     ///
-    /// - Parameter permission: Gives the digit that is meant for each.
+    /// - Parameter permission: Maps each digit that is found to the one to use.
     static func list(of path: String, permission: (UInt32) -> UInt32) -> AccessList? {
         withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 8) { buffer in
             let count = getxattr(path, listName, buffer.baseAddress, buffer.count)
@@ -134,13 +134,13 @@ extension FileRights {
         }
     }
 
-    /// Gives an open file these rights.
+    /// Sets the rights of an open file.
     ///
     /// - Parameter descriptor: May be one of O_PATH, whose closing drops no locks.
     func give(to descriptor: Int32) throws(SystemError) {
         var status = stat()
         try Self.check("fstat", fstat(descriptor, &status))
-        // The calls for descriptors refuse those of O_PATH.
+        // The functions for descriptors refuse those of O_PATH.
         let path = "/proc/self/fd/\(descriptor)"
         if status.st_uid != owner || status.st_gid != group {
             try Self.check("chown", chown(path, owner == status.st_uid ? uid_t.max : owner, group))
@@ -151,7 +151,7 @@ extension FileRights {
         } else if removexattr(path, Self.listName) != 0, errno != ENODATA, errno != EOPNOTSUPP {
             throw SystemError(call: "removexattr", number: errno)
         }
-        // Where there is a list, this sets its mask to what it is already.
+        // If there is a list, this sets its mask to the value that it already has.
         try Self.check("chmod", chmod(path, mode))
     }
 
@@ -161,7 +161,7 @@ extension FileRights {
 }
 
 extension SideFileRule.Folder {
-    /// - Returns: Nil if it cannot be seen.
+    /// - Returns: Nil if the folder cannot be seen.
     init?(of path: String) {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
@@ -180,7 +180,7 @@ extension FileRights {
 }
 
 extension SideFileRule.Process {
-    /// This process.
+    /// The rights of this process.
     static func current() -> Self {
         var groups = [gid_t](repeating: 0, count: max(0, Int(getgroups(0, nil))))
         let count = getgroups(Int32(groups.count), &groups)
@@ -206,9 +206,9 @@ extension AccessList {
     private static let entrySize = 8
     private static let noID = UInt32.max
 
-    /// - Returns: Nil if the bytes hold no more than a mode does, or are no list.
+    /// - Returns: Nil if the bytes hold no more than a mode does, or are not a list.
     ///
-    /// - Parameter permission: Gives the digit that is meant for each that is found.
+    /// - Parameter permission: Maps each digit that is found to the one to use.
     init?(_ bytes: UnsafeRawBufferPointer, permission: (UInt32) -> UInt32 = { $0 }) {
         self.init()
         guard bytes.count >= 4, bytes.loadUnaligned(as: UInt32.self).littleEndian == Self.version else {
@@ -231,7 +231,7 @@ extension AccessList {
         guard isMore else { return nil }
     }
 
-    /// The list of a file with this mode.
+    /// The bytes of the list for a file with this mode.
     func bytes(mode: UInt32) -> [UInt8] {
         var bytes: [UInt8] = []
         func append(_ value: some FixedWidthInteger) {
@@ -244,7 +244,7 @@ extension AccessList {
         }
         append(Self.version)
         append(Tag.owner, mode >> 6)
-        // By id, as the kernel wants them.
+        // By id, as the kernel requires.
         for (id, permissions) in users.sorted(by: { $0.key < $1.key }) {
             append(Tag.user, UInt32(permissions.rawValue), id)
         }

@@ -1,22 +1,22 @@
-/// What this process may do where file systems are mounted, whatever the permissions of files say: a sandbox mounts
-/// folders read-only, and others in the place of homes.
+/// What mounts let this process do, whatever the permissions of files say: a sandbox mounts folders
+/// read-only, and others in place of homes.
 struct MountTable: Sendable, Equatable {
     struct Mount: Sendable, Equatable {
         let path: String
-        /// By the mount, as a sandbox has it.
+        /// Read-only as mounted, for example by a sandbox.
         let isReadOnly: Bool
-        /// The file system itself.
+        /// Read-only as a file system.
         let isReadOnlySystem: Bool
-        /// A folder without permissions, as ProtectHome=yes has it in the place of homes.
+        /// A folder without permissions, which ProtectHome=yes mounts in place of homes.
         let isInaccessible: Bool
-        /// A file system in memory, as ProtectHome=tmpfs has it there.
+        /// A file system in memory, which ProtectHome=tmpfs mounts there.
         let isInMemory: Bool
     }
 
-    /// In the order of mounting: a later one covers an earlier one.
+    /// In mount order: a later mount covers an earlier one.
     let mounts: [Mount]
 
-    /// - Parameter text: Of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
+    /// - Parameter text: The text of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
     init(_ text: String) {
         mounts = text.split(separator: "\n").compactMap { line -> Mount? in
             let fields = line.split(separator: " ")
@@ -32,10 +32,10 @@ struct MountTable: Sendable, Equatable {
         }
     }
 
-    /// As they are now.
+    /// The current mounts.
     static var current: MountTable { MountTable(AtomicFile.text("/proc/self/mountinfo")) }
 
-    /// The mount that a path is on, without links.
+    /// The mount of a path that has its links resolved.
     func mount(of path: String) -> Mount? {
         var found: Mount?
         for mount in mounts where PathNames.lies(path, in: mount.path) {
@@ -46,16 +46,16 @@ struct MountTable: Sendable, Equatable {
 
     /// Whether a path is in homes that a sandbox hides.
     ///
-    /// - Parameter isMissing: Whether nothing is there. A system may have its homes in memory.
+    /// - Parameter isMissing: Whether the path does not exist. A system may have its homes in memory.
     func hidesHome(of path: String, isMissing: Bool) -> Bool {
         guard let mount = mount(of: path), Self.homes.contains(mount.path) else { return false }
         return mount.isInaccessible || mount.isInMemory && isMissing
     }
 
-    /// What ProtectHome= hides (systemd.exec(5)).
+    /// The folders that ProtectHome= hides (systemd.exec(5)).
     static let homes = ["/home", "/root", "/run/user"]
 
-    /// Spaces and the like are octal digits.
+    /// Decodes spaces and the like, which are octal digits.
     private static func unescaped(_ field: Substring) -> String {
         var (bytes, rest) = ([UInt8](), Array(field.utf8)[...])
         while let byte = rest.popFirst() {
@@ -73,7 +73,7 @@ struct MountTable: Sendable, Equatable {
 }
 
 extension PathNames {
-    /// Whether a path is a folder or is in it.
+    /// Whether a path is a folder or is below it.
     static func lies(_ path: String, in folder: String) -> Bool {
         let (path, folder) = (path.utf8, folder.utf8)
         return folder.count == 1 || path.elementsEqual(folder)

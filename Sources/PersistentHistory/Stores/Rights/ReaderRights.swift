@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// Whether another process could read a store's file, as access(2) would tell it: the daemon gives rows to nobody who
-/// cannot have them without it.
+/// Whether another process could read a store's file, as access(2) would decide. The daemon gives rows
+/// only to processes that could read them without it.
 package struct ReaderRights: Sendable {
     /// The process's user, its group and all others that it is in.
     package let userID: UInt32
@@ -11,7 +11,7 @@ package struct ReaderRights: Sendable {
 
     private var principal: FileRights.Principal { .user(userID, groups: groups) }
 
-    /// - Parameter path: Absolute. It may lead through links.
+    /// - Parameter path: An absolute path, which may lead through links.
     package func mayRead(_ path: String) -> Bool {
         assertMayWait()
         if userID == 0 { return true }
@@ -28,11 +28,11 @@ package struct ReaderRights: Sendable {
 }
 
 extension FileRights {
-    /// The kernel does not look at a list whose mask allows nothing (`acl_permission_check` in fs/namei.c): users that it
-    /// names are others then.
+    /// The kernel ignores a list whose mask allows nothing (`acl_permission_check` in fs/namei.c): its
+    /// named users then count as others.
     fileprivate static let maskBits: UInt32 = 0o070
 
-    /// Who may pass through a folder: the right to that is `read` here. Nil if it cannot be seen.
+    /// The rights to pass through a folder, as `read` here. Nil if the folder cannot be seen.
     init?(passing folder: String) {
         var status = stat()
         guard lstat(folder, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else { return nil }

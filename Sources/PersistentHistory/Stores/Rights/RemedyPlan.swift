@@ -1,48 +1,51 @@
-/// What keeps this process from a file: one fact, in the order from the root of the file system to the file.
+/// One obstacle between this process and a file. The cases are ordered from the root of the file system
+/// to the file.
 enum AccessObstacle: Hashable, Sendable {
     /// A folder for which permissions are missing: letters of `rwx`.
     case folder(String, lacks: String, isOwn: Bool)
-    /// A folder of which this process sees nothing, because one above is closed to it.
+    /// A folder that this process cannot see, because one above is closed to it.
     case unseenFolder(String)
-    /// The folder is the system's or a user's home: rights on it concern more than the store. (To sshd, a home with an
-    /// access control list that lets another user write is open to others, and it takes no key from there.)
+    /// The folder belongs to the system or is a user's home: rights on it concern more than the store.
+    /// (If an access control list lets another user write a home, sshd treats it as open to others and
+    /// accepts no key from there.)
     case sharedFolder(String)
-    /// The sandbox of the unit does not show the folder: ProtectHome=.
+    /// The unit's sandbox hides the folder: ProtectHome=.
     case hiddenHome(String)
-    /// The sandbox does not let the folder be written: ProtectSystem=strict.
+    /// The sandbox makes the folder read-only: ProtectSystem=strict.
     case readOnlyInSandbox(String)
     case readOnlyMount(String)
     case missingFolder(String)
     /// A file that this user may not read and write.
     case file(String, isOwn: Bool)
-    /// A store and the files beside it, in a folder that is closed.
+    /// A store and the files beside it, in a closed folder.
     case unseenStore(String)
-    /// What will be made in the folder is for others as well as for this user.
+    /// Files created in the folder later are for others as well as for this user.
     case newFiles(in: String, owners: [String], closesGroup: Bool)
-    /// The same, of a store that cannot be seen.
+    /// The same for a store that cannot be seen.
     case unseenNewFiles(in: String, of: String)
-    /// The folder's file system has no access control lists.
+    /// The folder's file system does not support access control lists.
     case noLists(String)
-    /// A symbolic link in the place of a file beside a store: what it leads to is none of it.
+    /// A symbolic link in place of a file beside a store. Its target does not belong to the store.
     case link(String)
-    /// Files that another user has left and only this one is to have.
+    /// Files that another user left and only this user may have.
     case foreign([String], isTree: Bool)
     /// A group that this process is not in.
     case group(String)
     /// The sandbox keeps plugins from it.
     case forbidden(SandboxLimits.Need)
-    /// What SQLite would make beside a store locks another user out; see `SideFileRule`.
+    /// A file that SQLite would create beside a store locks another user out; see `SideFileRule`.
     case sideFiles([SideFileRule.Remedy], store: String)
 }
 
-/// The commands of an operator that remove obstacles, all of them in one round.
+/// The commands with which an operator removes obstacles, all in one round.
 ///
-/// Each adds a right or a file of its own: nothing that works before stops working. That is why a drop-in has a name of its
-/// own, why a list of rights gets an entry, and why no unit is started but the daemon's own.
+/// Each adds a right or a separate file, so nothing that worked before stops working. That is why a
+/// drop-in has its own name, a list of rights gets an additional entry, and no unit is started but the
+/// daemon's own.
 struct RemedyPlan: Equatable {
-    /// What is the matter, and what no command cures.
+    /// What is wrong, and what no command can fix.
     private(set) var sentences: [String] = []
-    /// Of root, or of this user where everything is its own.
+    /// Commands for root, or for this user if it owns everything.
     private(set) var commands: [String] = []
     private(set) var dropIns: [DropIn] = []
     private var needsRoot = false
@@ -52,12 +55,12 @@ struct RemedyPlan: Equatable {
     private let unit: DaemonUnit?
 
     /// - Parameters:
-    ///   - user: The daemon's.
-    ///   - unit: The daemon's own; nil if it was started by hand.
+    ///   - user: The daemon's user.
+    ///   - unit: The daemon's unit; nil if it was started by hand.
     init(_ obstacles: [AccessObstacle], user: String, unit: DaemonUnit?) {
         (self.user, self.unit) = (user, unit)
         if let shared = obstacles.first(where: { if case .sharedFolder = $0 { true } else { false } }) {
-            // No right helps, before it is moved.
+            // Rights do not help until the store is moved.
             add(shared)
         } else {
             for obstacle in obstacles { add(obstacle) }
@@ -84,7 +87,7 @@ struct RemedyPlan: Equatable {
         case .readOnlyMount(let folder):
             sentences.append("The file system of \"\(folder)\" is mounted read-only.")
         case .missingFolder(let folder):
-            // One that is there stays its owner's.
+            // An existing file keeps its owner.
             let quoted = ShellText.quote(folder)
             run("{ [ -d \(quoted) ] || install -d -o \(user) \(quoted); }")
         case .file(let path, let isOwn): grant("rw", [path], isOwn: isOwn)
@@ -97,7 +100,7 @@ struct RemedyPlan: Equatable {
             let entries = ([user] + owners.filter { $0 != user }).map { "u:\($0):rw" }
             grantNew(entries.joined(separator: ",") + (closesGroup ? ",g::-" : ""), in: folder)
         case .unseenNewFiles(let folder, let store):
-            // Where the group may not read the store, it gets nothing of what is made beside it.
+            // If the group may not read the store, it gets no access to the files beside it.
             let quoted = ShellText.quote(store)
             let entries =
                 "\"$(stat --printf=,u:%u:rw \(quoted); find \(quoted) ! -perm /070 -printf ,g::-)\""
@@ -132,7 +135,7 @@ struct RemedyPlan: Equatable {
         if !byOwner { needsRoot = true }
     }
 
-    /// An access control list does not concern a file's owner: the mode says what that may do (acl(5)).
+    /// An access control list does not concern a file's owner: the mode sets the owner's rights (acl(5)).
     private mutating func grant(_ letters: String, _ paths: [String], isOwn: Bool) {
         let quoted = paths.map(ShellText.quote).joined(separator: " ")
         run(
@@ -140,12 +143,13 @@ struct RemedyPlan: Equatable {
         )
     }
 
-    /// SQLite gives what it makes the store's mode, in which the list's mask stands for the group's permissions.
+    /// SQLite gives new files the store's mode, in which the list's mask takes the place of the group's
+    /// permissions.
     private mutating func grantNew(_ entries: String, in folder: String) {
         run("setfacl -d -m \(entries) \(ShellText.quote(folder))")
     }
 
-    /// By the unit, since that is the daemon's alone; a user's service manager cannot give groups.
+    /// Through the unit, which belongs to the daemon alone. A user's service manager cannot add groups.
     private mutating func join(_ group: String) {
         if let unit, !unit.isUser {
             dropIns.append(.join(group))

@@ -2,22 +2,22 @@ internal import Glibc
 
 /// Which users may use a replica's file, and the files beside it.
 public struct ReplicaAccess: Sendable, Hashable, Codable {
-    /// The permission bits, such as 0o640. Nothing but reading and writing is given.
+    /// The permission bits, such as 0o640. Only reading and writing can be granted.
     public let mode: UInt32
-    /// A group's name or number; nil for the group that new files get.
+    /// A group's name or number; nil for the default group of new files.
     public let group: String?
 
     /// Permissions for the replica's files.
     ///
     /// - Parameters:
     ///   - mode: Nil lets the group read.
-    ///   - group: A group's name or number; nil for the group that new files get.
+    ///   - group: A group's name or number; nil for the default group of new files.
     public init(mode: UInt32? = nil, group: String? = nil) {
         self.mode = (mode ?? 0o640) & 0o666 | 0o600
         self.group = group
     }
 
-    /// Makes the file where there is none, and gives it its group and mode.
+    /// Creates the file if it is missing, and sets its group and mode.
     ///
     /// - Throws: `HistoryError` with `.replicaUnwritable`.
     func apply(to path: String) throws(HistoryError) {
@@ -36,7 +36,7 @@ public struct ReplicaAccess: Sendable, Hashable, Codable {
                 defer { close(descriptor) }
                 return try give(group, to: descriptor)
             }
-            // A descriptor of O_PATH: closing any other would drop the locks of open connections.
+            // Through a descriptor of O_PATH: closing any other would drop the locks of open connections.
             let other = open(path, FileRights.pathOnly | O_CLOEXEC)
             guard other >= 0 else { return }
             defer { close(other) }
@@ -51,11 +51,11 @@ public struct ReplicaAccess: Sendable, Hashable, Codable {
         }
     }
 
-    /// Makes the file where there is none, for this user alone, whatever the umask; SQLite gives the files beside it the
-    /// same mode. One that is there keeps the mode that it was given.
+    /// Creates the file if it is missing, for this user alone, whatever the umask. SQLite gives the files
+    /// beside it the same mode. An existing file keeps its mode.
     static func makePrivate(_ path: String) {
         let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        // Where it cannot be made, opening it says why.
+        // If creating it fails, opening it reports the reason.
         if descriptor >= 0 { close(descriptor) }
     }
 

@@ -2,10 +2,11 @@ internal import Glibc
 
 /// Waits until an operator may have changed the permissions of a store.
 enum RightsWatch {
-    /// Returns when the owner, group, mode or access control list of the store, of a file beside it or of a
-    /// folder on the way to it has changed, when one of them came or went, or after a time.
+    /// Returns when the owner, group, mode or access control list of the store, of a file beside it or of
+    /// a folder on the way to it has changed, when one of them was created or removed, or after a time.
     ///
-    /// What cannot be watched (a folder that may not be read, the limit of watches) is left to the time.
+    /// What cannot be watched (a folder that may not be read, the limit of watches) is left to the time
+    /// limit.
     static func wait(for path: String, atMost limit: Duration) async {
         await PersistentHistory.wait(atMost: limit) { await hear(of: path) }
     }
@@ -15,7 +16,7 @@ enum RightsWatch {
         do {
             inotify = try Inotify(onLoop: true)
         } catch {
-            // The time alone it is.
+            // Only the time limit is left.
             return await OneShotEvent().wait()
         }
         let names = await onPool { place(inotify, on: path) }

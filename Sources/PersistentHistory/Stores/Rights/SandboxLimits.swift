@@ -1,18 +1,18 @@
 internal import Glibc
 
-/// What the sandbox of the daemon's unit keeps it, and the processes that it starts, from; found by trying.
+/// What the sandbox of the daemon's unit denies it and its child processes; determined by trying.
 package struct SandboxLimits: Sendable, Equatable {
-    /// What a program may need that the unit does not allow unless a drop-in says so.
+    /// What a program may need that the unit denies unless a drop-in allows it.
     package enum Need: Sendable, Hashable, CaseIterable {
-        /// To generate machine code, as runtimes do that compile while they run.
+        /// Generating machine code, as runtimes do that compile while they run.
         case machineCode
         case network
     }
 
-    /// What opens the sandbox, as sentences, for each need that it forbids.
+    /// How to open the sandbox, as sentences, for each need that it denies.
     private let remedies: [Need: String]
 
-    /// Of this process. To ask for it the first time may wait for the databases of users.
+    /// The limits of this process. The first access may wait for the user databases.
     package static let current = SandboxLimits(
         forbidding: Need.allCases.filter { need in
             switch need {
@@ -31,7 +31,7 @@ package struct SandboxLimits: Sendable, Equatable {
 
     package init(forbidding needs: Need...) { self.init(forbidding: needs, unit: .current) }
 
-    /// Nil for what the sandbox allows.
+    /// Nil if the sandbox allows it.
     package func remedy(for need: Need) -> String? { remedies[need] }
 
     /// `MemoryDenyWriteExecute=`.

@@ -1,49 +1,50 @@
 internal import Glibc
 
-/// Decides whether this process may let SQLite make a store's `-wal`, `-shm` or `-journal`.
+/// Decides whether this process may let SQLite create a store's `-wal`, `-shm` or `-journal`.
 ///
-/// SQLite gives these files the permission bits of the store. Their owner is the process that makes them and
-/// their group that of the process, or of the folder where that has the set-group-ID bit; only as root SQLite
-/// gives them to the store's owner (`findCreateFileMode` and `robustFchown` in os_unix.c). A daemon that opens
-/// an application's store first can thereby lock the application out of it. The rule here: everyone who may
-/// read or write the store may do the same with the files beside it.
+/// SQLite gives these files the permission bits of the store. Their owner is the process that creates
+/// them. Their group is that of the process, or of the folder if that has the set-group-ID bit. Only as
+/// root does SQLite give them to the store's owner (`findCreateFileMode` and `robustFchown` in
+/// os_unix.c). So a daemon that opens an application's store first can lock the application out of it.
+/// The rule: everyone who may read or write the store may do the same with the files beside it.
 struct SideFileRule: Sendable {
     /// The folder of the store.
     struct Folder: Sendable, Equatable {
         var group: UInt32
         var hasSetGroupID: Bool
-        /// The default access control list: new files get it.
+        /// The default access control list, which new files get.
         var defaults: AccessList?
-        /// Whether the file system has access control lists.
+        /// Whether the file system supports access control lists.
         var keepsLists: Bool
-        /// Whether this process may make files here.
+        /// Whether this process may create files here.
         var isWritable: Bool
     }
 
     struct Process: Sendable, Equatable {
         var user: UInt32
         var group: UInt32
-        /// All groups, with `group`.
+        /// All groups, including `group`.
         var groups: Set<UInt32>
     }
 
     enum Decision: Sendable, Equatable {
-        /// It is right, or would be if SQLite made it now, or cannot be made by this process at all.
+        /// The file is right, or would be if SQLite created it now, or this process cannot create it at
+        /// all.
         case open
-        /// It has to be made before SQLite does it, with these rights.
+        /// Create it with these rights before SQLite does.
         case make(FileRights)
-        /// It is there and this process's own: it has to be given these rights.
+        /// It exists and belongs to this process: set these rights.
         case mend(FileRights)
-        /// A user that needs it cannot, or could not, access it.
+        /// A user that needs it cannot access it, or could not.
         case wait(Obstacle)
     }
 
     struct Obstacle: Sendable, Equatable {
         let lockedOut: FileRights.Principal
-        /// What the file is or would be like.
+        /// The rights that the file has or would have.
         let rights: FileRights
         let isThere: Bool
-        /// What removes the obstacle, all steps together; empty if nothing that is known of does.
+        /// The steps that together remove the obstacle; empty if no known step does.
         let remedy: [Remedy]
     }
 
@@ -67,8 +68,8 @@ struct SideFileRule: Sendable {
     var ownerGroups: Set<UInt32>
 
     /// - Parameters:
-    ///   - file: The rights of the file as it is there; nil if it is not.
-    ///   - mayPrepare: Whether it can be made before SQLite makes it, which does not hold for a file that comes
+    ///   - file: The rights of the existing file; nil if it does not exist.
+    ///   - mayPrepare: Whether the file can be created before SQLite does. Not so for a file that comes
     ///     and goes with each transaction.
     func decision(for file: FileRights?, mayPrepare: Bool = true) -> Decision {
         let decision = decisionWithoutRemedy(for: file, mayPrepare)
@@ -92,9 +93,9 @@ struct SideFileRule: Sendable {
         return .wait(Obstacle(lockedOut: lockedOut, rights: found, isThere: file != nil, remedy: []))
     }
 
-    /// The first that may do more with the store than with the file.
+    /// The first principal that may do more with the store than with the file.
     private func lockedOut(of file: FileRights) -> FileRights.Principal? {
-        // Users that only the file names may be others to the store.
+        // A user that only the file names may count as another principal for the store.
         let others = file.principals.map { principal in
             (principal: principal, permissions: store.permissions(of: principal))
         }
@@ -106,7 +107,7 @@ struct SideFileRule: Sendable {
 
     private var isRoot: Bool { process.user == 0 }
 
-    /// What SQLite makes in this process.
+    /// The rights of a file that SQLite creates in this process.
     var madeBySQLite: FileRights {
         let group = folder.hasSetGroupID ? folder.group : process.group
         return FileRights(
@@ -116,7 +117,7 @@ struct SideFileRule: Sendable {
 
     // MARK: What this process can make
 
-    /// From the plainest on. The mode is always the store's: SQLite sets it again on files that are empty.
+    /// From the simplest on. The mode is always the store's: SQLite sets it again on empty files.
     private var possibilities: [FileRights] {
         var plain = madeBySQLite
         plain.list = nil
@@ -140,7 +141,7 @@ struct SideFileRule: Sendable {
 
     // MARK: What an administrator can do
 
-    /// The first of some remedies after which there is no obstacle any more.
+    /// The first remedy that removes the obstacle.
     private func remedy(for file: FileRights?, _ mayPrepare: Bool) -> [Remedy] {
         let letWrite: Remedy =
             process.groups.contains(store.group) ? .letGroupWrite : .letUserWrite(process.user)
@@ -153,7 +154,7 @@ struct SideFileRule: Sendable {
                 [join, .letGroupWrite, .inheritGroup], [.letUserWrite(process.user)],
             ]
         return attempts.first { attempt in
-            // Root's group may do more than use a store.
+            // Members of root's group may do more than use a store.
             if store.group == 0, attempt.contains(join) { return false }
             var (rule, file) = (self, file)
             for step in attempt { rule.take(step, &file) }
@@ -162,7 +163,7 @@ struct SideFileRule: Sendable {
         } ?? []
     }
 
-    /// As the rights are after a step.
+    /// Applies a step to the rights.
     mutating func take(_ step: Remedy) {
         var file: FileRights?
         take(step, &file)
@@ -171,14 +172,14 @@ struct SideFileRule: Sendable {
     private mutating func take(_ step: Remedy, _ file: inout FileRights?) {
         switch step {
         case .letGroupWrite:
-            // Where there is a list, chmod(1) changes its mask.
+            // If there is a list, chmod(1) changes its mask.
             store.mode |= 0o060
         case .letUserWrite(let user):
             guard folder.keepsLists else { return }
             var list = store.list ?? AccessList(ownGroup: store.groupPermissions)
             list.users[user] = [.read, .write]
             store.list = list
-            // As setfacl does it: the mask becomes the union of all that it applies to.
+            // As setfacl does it: the mask becomes the union of all entries that it applies to.
             let union = list.users.values.reduce(list.ownGroup) { $0.union($1) }
             let mask = list.groups.values.reduce(union) { $0.union($1) }
             store.mode = store.mode & 0o707 | UInt32(mask.rawValue) << 3
@@ -190,7 +191,7 @@ struct SideFileRule: Sendable {
     }
 }
 
-/// What an operator reads.
+/// The message for an operator.
 extension HistoryError {
     init(_ obstacle: SideFileRule.Obstacle, _ store: String, _ kind: SideFiles.Kind) {
         let owner = Accounts.name(ofUser: obstacle.rights.owner)
@@ -223,7 +224,7 @@ extension FileRights.Principal: CustomStringConvertible {
 }
 
 extension SideFileRule.Remedy {
-    /// The command that does it; of joining a group, `RemedyPlan` knows more.
+    /// The command for it. `RemedyPlan` knows more about joining a group.
     func text(store: String) -> String {
         let quoted = ShellText.quote(store)
         switch self {

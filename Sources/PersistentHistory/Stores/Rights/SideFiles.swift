@@ -9,20 +9,20 @@ struct SideFiles {
         case journal = "-journal"
     }
 
-    /// The store's file, without symbolic links: SQLite looks for the others beside it.
+    /// The store's path, with links resolved: SQLite's other files are beside it.
     private let path: String
     private let rule: SideFileRule
 
-    /// - Returns: Nil if there is no store that can be looked at: opening it says why.
+    /// - Returns: Nil if there is no store to check. Opening it then reports the reason.
     init?(of path: String) {
         guard let path = StorePath.withoutLinks(path), let rule = SideFileRule(of: path) else { return nil }
         (self.path, self.rule) = (path, rule)
     }
 
-    /// Prepares for a connection to be opened.
+    /// Prepares the side files before a connection is opened.
     ///
     /// - Parameter timeout: How long to wait for another process's lock.
-    /// - Returns: What has to be held until the connection is open: what was seen here then still holds.
+    /// - Returns: A lock to hold until the connection is open, so that the checked state still applies.
     /// - Throws: `HistoryError` with `.wouldLockOut` or `.storeBusy`.
     func prepare(for mode: StoreConnection.Mode, timeout: Duration) throws(HistoryError) -> StoreHold? {
         if isRightAnyway { return nil }
@@ -30,29 +30,29 @@ struct SideFiles {
         if hold.isInWALMode {
             for kind in [Kind.wal, .shm] { try follow(rule.decision(for: rights(kind)), kind) }
         } else if mode == .write {
-            // It comes and goes with each transaction.
+            // The journal comes and goes with each transaction.
             try follow(rule.decision(for: nil, mayPrepare: false), .journal)
         }
         return hold
     }
 
-    /// Whether SQLite may do as it likes, whatever comes or goes meanwhile.
+    /// Whether SQLite creates every file with the right access, whatever is created or removed meanwhile.
     private var isRightAnyway: Bool {
         rule.decision(for: nil, mayPrepare: false) == .open
             && [Kind.wal, .shm].allSatisfy { rule.decision(for: rights($0)) == .open }
     }
 
-    /// For a connection that stays open: a store in a rollback mode may become one in WAL mode, and the next to
-    /// read it would make the files. The other way is not possible while a connection is open.
+    /// For a connection that stays open. A store in a rollback mode may change to WAL mode, and the next
+    /// read would create the files. The opposite change is not possible while a connection is open.
     ///
-    /// - Returns: Nil if nothing has to be prepared, whatever happens.
+    /// - Returns: Nil if nothing will have to be prepared.
     static func forLater(_ path: String) -> SideFiles? {
         guard let sideFiles = SideFiles(of: path), !sideFiles.isRightAnyway else { return nil }
         guard let hold = try? StoreHold(path, timeout: .zero) else { return sideFiles }
         return hold.isInWALMode ? nil : sideFiles
     }
 
-    /// What `prepare` would refuse; nothing is changed.
+    /// What `prepare` would refuse. Nothing is changed.
     var problem: HistoryError? {
         guard !isRightAnyway, let hold = try? StoreHold(path, timeout: .zero), hold.isInWALMode else {
             return nil
@@ -65,7 +65,7 @@ struct SideFiles {
         return nil
     }
 
-    /// Puts right what was made since a new file was opened.
+    /// Corrects the rights of files that were created since the store was opened.
     ///
     /// - Throws: `HistoryError` with `.wouldLockOut`.
     func check() throws(HistoryError) {
@@ -95,7 +95,7 @@ struct SideFiles {
         }
     }
 
-    /// Makes an empty file, which appears with its rights.
+    /// Creates an empty file, which has its rights as soon as it appears.
     private func make(_ kind: Kind, _ rights: FileRights) throws(SystemError) {
         let temporary = "\(path)\(kind.rawValue).\(String(UInt64.random(in: .min ... .max), radix: 36))"
         let descriptor = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
@@ -111,8 +111,8 @@ struct SideFiles {
         }
     }
 
-    /// By a descriptor of O_PATH: closing any other would drop SQLite's locks on the `-shm`, and a path could
-    /// lead to another file by now.
+    /// Uses a descriptor of O_PATH: closing any other would drop SQLite's locks on the `-shm`, and a path
+    /// could lead to another file by now.
     private func mend(_ kind: Kind, _ rights: FileRights) throws(SystemError) {
         let descriptor = open(path + kind.rawValue, FileRights.pathOnly | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else {
@@ -129,8 +129,8 @@ struct SideFiles {
 }
 
 extension SideFileRule {
-    /// - Parameter path: Without links.
-    /// - Returns: Nil if there is no store that can be looked at.
+    /// - Parameter path: The path with links resolved.
+    /// - Returns: Nil if there is no store to check.
     init?(of path: String) {
         guard let store = FileRights(of: path), let folder = Folder(of: PathNames.parent(of: path)) else {
             return nil
@@ -143,18 +143,18 @@ extension SideFileRule {
     }
 }
 
-/// A shared lock on a store, as every reader has it: while it is held, no process changes the journal mode, and
-/// closing a connection does not remove the `-wal` and the `-shm`.
+/// A shared lock on a store, as every reader holds it. While it is held, no process changes the journal
+/// mode, and closing a connection does not remove the `-wal` and the `-shm`.
 ///
-/// The store is opened, locked and closed by SQLite's own functions for files. Closing any other descriptor of the
-/// store would drop the locks of this process's connections
-/// (https://www.sqlite.org/howtocorrupt.html, section 2.2). Neither a `-wal` nor a `-shm` is made.
+/// SQLite's own file functions open, lock and close the store. Closing any other descriptor of it would
+/// drop the locks of this process's connections (https://www.sqlite.org/howtocorrupt.html, section 2.2).
+/// Neither a `-wal` nor a `-shm` is created.
 final class StoreHold {
     private let connection: OpaquePointer
     private let file: UnsafeMutablePointer<sqlite3_file>
 
     /// - Parameter timeout: How long to wait for a writer that keeps readers out.
-    /// - Returns: Nil if the store cannot be opened; the next one that opens it gets the error.
+    /// - Returns: Nil if the store cannot be opened; opening it again reports the error.
     /// - Throws: `HistoryError` with `.storeBusy`.
     init?(_ path: String, timeout: Duration) throws(HistoryError) {
         var connection: OpaquePointer?
@@ -171,7 +171,7 @@ final class StoreHold {
         }
         self.connection = connection
         self.file = file
-        // As SQLite's own busy handler does it.
+        // As SQLite's busy handler does it.
         let end = ContinuousClock.now + timeout
         var result = lock(file, SQLITE_LOCK_SHARED)
         while result == SQLITE_BUSY, .now < end {
@@ -190,10 +190,10 @@ final class StoreHold {
         sqlite3_close_v2(connection)
     }
 
-    /// Whether the header says so: 2 is WAL (https://www.sqlite.org/fileformat2.html, section 1.3.3).
+    /// Whether the header says WAL, which is 2 (https://www.sqlite.org/fileformat2.html, section 1.3.3).
     var isInWALMode: Bool {
         guard let read = file.pointee.pMethods?.pointee.xRead else { return false }
-        // The versions for writing and for reading.
+        // The write version and the read version.
         var versions: [UInt8] = [0, 0]
         return read(file, &versions, 2, 18) == SQLITE_OK && versions[1] == 2
     }

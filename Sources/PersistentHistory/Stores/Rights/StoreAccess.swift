@@ -1,13 +1,13 @@
 internal import Glibc
 
-/// What stands in the way of a store that is to be served, as this process's user sees it.
+/// What prevents this process's user from serving a store.
 package enum StoreAccess {
-    /// Looks, and changes nothing.
+    /// Checks, and changes nothing.
     ///
     /// - Parameters:
     ///   - path: The store, which need not exist.
     ///   - isPolled: Whether it is served without inotify.
-    /// - Returns: Sentences for an operator; none if it can be served, or is not there.
+    /// - Returns: Sentences for an operator; empty if the store can be served, or does not exist.
     package static func problems(of path: String, isPolled: Bool) -> [String] {
         let advice = AccessAdvice(path)
         var problems: [String] = []
@@ -16,7 +16,7 @@ package enum StoreAccess {
                 _ = try StoreObserver().watch(path)
             } catch {
                 problems.append("\(error)")
-                // It ends with the same advice.
+                // The error ends with the same advice.
                 if error.code == .unreadable, advice != nil { return problems }
             }
         }
@@ -28,7 +28,7 @@ package enum StoreAccess {
         return problems
     }
 
-    /// The group to which a store's folder, or the store, is open, and of which this process is not.
+    /// The group that may access a store or its folder and that this process is not in.
     package static func lackingGroup(for path: String) -> String? {
         var groups = [gid_t](repeating: 0, count: Int(max(0, getgroups(0, nil))))
         let count = getgroups(Int32(groups.count), &groups)
@@ -44,14 +44,14 @@ package enum StoreAccess {
         return nil
     }
 
-    /// What of a store is not there, its file or its folder: `file "…"`; nil where it is.
+    /// What is missing of a store, its file or its folder: `file "…"`; nil if nothing is.
     package static func missing(_ path: String) -> String? {
         guard access(path, F_OK) != 0, errno == ENOENT else { return nil }
         let folder = PathNames.parent(of: path)
         return access(folder, F_OK) == 0 ? "file \"\(path)\"" : "folder \"\(folder)\""
     }
 
-    /// What stands in the way of a replica, which need not be there.
+    /// What prevents the use of a replica, which need not exist.
     package static func problems(ofReplica path: String, _ readers: ReplicaAccess?) -> [String] {
         var problems: [String] = []
         let folder = PathNames.parent(of: path)
@@ -66,7 +66,7 @@ package enum StoreAccess {
         }
         var status = stat()
         guard stat(folder, &status) == 0, status.st_mode & S_IXOTH == 0 else { return problems }
-        // Its readers must get to it.
+        // The readers must be able to pass its folder.
         if status.st_gid != group || status.st_mode & S_IXGRP == 0 {
             problems.append(
                 "Readers of the replica \"\(path)\" may not pass its folder. As root: chmod o+x \(ShellText.quote(folder))"
@@ -76,9 +76,9 @@ package enum StoreAccess {
     }
 }
 
-/// Users and groups by name and number, as the system's databases have them.
+/// Users and groups by name and number, from the system's databases.
 package enum Accounts {
-    /// `app`, or the number where no name is known.
+    /// `app`, or the number if the name is unknown.
     package static func name(ofUser user: UInt32) -> String {
         lookUp(passwd()) { entry, buffer, count, result in
             getpwuid_r(user, entry, buffer, count, result)
@@ -104,10 +104,10 @@ package enum Accounts {
         } ?? UInt32(name)
     }
 
-    /// The groups that a user is in.
+    /// The groups of a user.
     ///
-    /// - Parameter likely: The group of a file of the user. It counts where nothing is known of the user, as in
-    ///   a container whose users are another's.
+    /// - Parameter likely: The group of a file of the user. It is used if the user is unknown, as in a
+    ///   container whose users are another's.
     static func groups(ofUser user: UInt32, likely: UInt32) -> Set<UInt32> {
         let account = lookUp(passwd()) { entry, buffer, count, result in
             getpwuid_r(user, entry, buffer, count, result)
@@ -126,9 +126,9 @@ package enum Accounts {
         return [account.group]
     }
 
-    // MARK: Asking
+    // MARK: Lookups
 
-    /// - Parameter empty: What the answer is put into.
+    /// - Parameter empty: The value to fill with the answer.
     private static func lookUp<Entry, T>(
         _ empty: Entry,
         _ ask: (
@@ -138,7 +138,7 @@ package enum Accounts {
     ) -> T? {
         var entry = empty
         var result: UnsafeMutablePointer<Entry>?
-        // Again with more room where there was too little: a group may have many members.
+        // Retries with more room: a group may have many members.
         for size in [1 << 12, 1 << 16, 1 << 20] {
             let buffer = UnsafeMutablePointer<CChar>.allocate(capacity: size)
             defer { buffer.deallocate() }

@@ -1,12 +1,12 @@
 internal import Glibc
 
-/// Which processes hold locks that others wait for, as far as the system says so (`/proc/locks`, proc(5)).
+/// Which processes hold locks that others wait for, as far as `/proc/locks` shows them (proc(5)).
 enum LockHolders {
-    /// The bytes of a `-shm` file that stand for the read marks.
+    /// The bytes of a `-shm` file that hold the read marks.
     private static let readMarks = 123...127
 
-    /// The processes that are in a transaction of a store in a write-ahead log, this one left out; empty where that
-    /// cannot be seen, as in the sandbox of `historyd.service`.
+    /// The other processes that are in a transaction of a store in WAL mode; empty if that is not
+    /// visible, as in the sandbox of `historyd.service`.
     static func ofReadMarks(of path: String) -> [String] {
         var status = stat()
         guard let store = try? StorePath.resolve(path), stat("\(store)-shm", &status) == 0,

@@ -5,10 +5,11 @@ internal import Glibc
 
 /// Lets a connection begin a write transaction only while no other connection is in a transaction.
 ///
-/// In a write-ahead log, a transaction that has read and then writes fails at once if another connection has
-/// committed in between, whatever its timeout. Such a failure is impossible where the commit comes while no other
-/// connection is in a transaction. One that begins meanwhile waits inside SQLite, without its busy timeout, for as long as the
-/// solo transaction lasts (see `solo.c`). With a rollback journal there is nothing to do: its locks exclude each other already.
+/// In WAL mode, a transaction that has read and then writes fails at once if another connection has
+/// committed in between, whatever its timeout. That cannot happen if the commit comes while no other
+/// connection is in a transaction. A transaction that begins meanwhile waits inside SQLite, without its
+/// busy timeout, as long as the solo transaction lasts (see `solo.c`). With a rollback journal there is
+/// nothing to do: its locks already exclude each other.
 struct SoloEntry {
     private(set) var staying = StayingReaders()
     var now: () -> ContinuousClock.Instant = { .now }
@@ -16,10 +17,11 @@ struct SoloEntry {
     /// Runs a transaction if no other connection is in one.
     ///
     /// - Parameters:
-    ///   - wait: For how long new transactions of others are kept from beginning until those in progress have ended.
-    ///   - restartsLog: Whether the transaction may write the log from its start again, which waits for the disk. Where
-    ///     others write, they do so.
-    /// - Returns: Nil if others are in a transaction. No lock was taken then that an application could meet.
+    ///   - wait: How long to hold back new transactions of others until those in progress have ended.
+    ///   - restartsLog: Whether the transaction may restart the log, which waits for the disk. If others
+    ///     write, they restart it.
+    /// - Returns: Nil if others are in a transaction. It then took no lock that could affect an
+    ///   application.
     /// - Throws: What the body throws, and `DatabaseError`.
     mutating func transaction<T>(
         _ db: Database, wait: Duration, restartsLog: Bool = true, _ body: (Database) throws -> T
@@ -51,7 +53,7 @@ struct SoloEntry {
         let result = history_enter_solo(
             connection, staying.marks, microseconds, restartsLog ? 1 : 0, &seen)
         switch result {
-        // By another VFS nothing is known of others.
+        // With another VFS, other connections are not visible.
         case SQLITE_OK, SQLITE_NOTFOUND: return true
         case SQLITE_BUSY:
             staying.look(OtherReaders(seen), now: now())
@@ -71,7 +73,7 @@ extension OtherReaders {
 }
 
 extension DatabaseQueue {
-    /// A write transaction that is alone if that is possible within some time, and otherwise is like any other.
+    /// A write transaction that is solo if possible within some time, and otherwise an ordinary one.
     ///
     /// - Parameter timeout: How long to try.
     func inSoloTransaction<T>(timeout: Duration = .seconds(2), _ body: (Database) throws -> T) throws -> T {

@@ -1,15 +1,15 @@
-/// How long each attempt at a solo transaction keeps the store to itself, and how long it leaves it to others after
-/// a refusal: a pure value.
+/// How long each attempt at a solo transaction keeps the store to itself, and how long it leaves the
+/// store to others after a refusal. A pure value.
 ///
-/// The first attempts only look, and cost others nothing: most stores have moments without a transaction. Where none
-/// is found, an attempt keeps new transactions from beginning until those in progress have ended. It does so for at
-/// most a twentieth of the time.
+/// The first attempts only look, which does not affect others: most stores have moments without a
+/// transaction. If there is no such moment, an attempt holds back new transactions until those in
+/// progress have ended. It does so for at most a twentieth of the time.
 struct SoloPace: Sendable, Equatable {
     /// How many attempts only look.
     static let looks = 3
-    /// An attempt waits no longer for the transactions in progress.
+    /// The longest time that an attempt waits for the transactions in progress.
     static let longestWait: Duration = .milliseconds(64)
-    /// How many times longer than an attempt has waited the store is left alone.
+    /// The store is left alone this many times as long as an attempt has waited.
     static let restraint = 20
 
     private(set) var level = 0
@@ -21,7 +21,7 @@ struct SoloPace: Sendable, Equatable {
 
     /// Processes a refusal.
     ///
-    /// - Parameter chance: From 0 up to 1. Two rhythms that are alike would never leave each other's pace.
+    /// - Parameter chance: From 0 up to 1. Without it, two equal rhythms would never diverge.
     /// - Returns: How long to leave the store alone.
     mutating func refused(chance: Double) -> Duration {
         let pause = max(.milliseconds(1) * (1 << min(level, 5)), wait * Self.restraint)
@@ -29,23 +29,25 @@ struct SoloPace: Sendable, Equatable {
         return pause * (0.5 + chance)
     }
 
-    /// What was enough once is likely to be soon again.
+    /// After a success, a shorter wait is likely to be enough.
     mutating func entered() { level = max(0, level - 1) }
 }
 
-/// Connections that stay in their transaction for long: a backup, a replication tool, a cursor that was never closed.
+/// Connections that stay in a transaction for long: a backup, a replication tool, a cursor that was never
+/// closed.
 ///
-/// Such a connection is not waited for if what it sees is outdated: it cannot write any more, whatever is committed.
+/// Such a connection is ignored if its snapshot is outdated: it cannot write any more, whatever is
+/// committed.
 struct StayingReaders: Sendable {
-    /// A transaction that has lasted for this long stays.
+    /// A transaction that has lasted this long counts as staying.
     static let threshold: Duration = .seconds(1)
 
     private var seen: [Int: (mark: UInt32, since: ContinuousClock.Instant)] = [:]
 
-    /// The read marks of those that stay, one bit each.
+    /// The read marks of staying connections, one bit each.
     private(set) var marks: UInt32 = 0
 
-    /// Processes a look.
+    /// Processes the result of a look.
     mutating func look(_ readers: OtherReaders, now: ContinuousClock.Instant) {
         var looked: [Int: (mark: UInt32, since: ContinuousClock.Instant)] = [:]
         marks = 0
