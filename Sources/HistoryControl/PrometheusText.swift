@@ -3,7 +3,6 @@
 ///
 /// There, a counter has the name of its samples, with `_total`, and units have no line. The last line, `# EOF`,
 /// stays: it is a comment that shows that the text is complete.
-/// comment that shows that the text is whole.
 package enum PrometheusText {
     package static func converted(_ openMetrics: String) -> String {
         var counters: Set<Substring> = []

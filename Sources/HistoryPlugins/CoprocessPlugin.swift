@@ -10,7 +10,6 @@ import ServiceLifecycle
 /// `run` starts the process, restarts it when it ends, and stops it with the daemon. Many consumers may make
 /// calls concurrently; see `PluginConversation`. Everything runs on the loop, except that a call to an idle
 /// plugin is written on the caller's thread; see `FreeTurn`.
-/// idle plugin is written where it is made; see `FreeTurn`.
 @LoopActor package final class CoprocessPlugin: LoopEndpoint, ContextEndpoint, Service {
     /// How long a process may take to end after its standard input was closed, and again after SIGTERM.
     package nonisolated static let grace: Duration = .seconds(3)

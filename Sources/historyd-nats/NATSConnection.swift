@@ -17,7 +17,6 @@ struct NATSError: Error, CustomStringConvertible {
 ///
 /// It never reconnects: when it is lost, calls fail and its owner opens another one. Therefore no old message
 /// arrives late, and no subscription outlives its requests.
-/// and no subscription outlives its requests.
 ///
 /// libnats has its own threads, which only call `WorkerSignal` here.
 final class NATSConnection: Sendable {

@@ -2,7 +2,6 @@
 ///
 /// They come only from the service's environment, which no client or tenant can set. A dollar before anything
 /// else stands for itself.
-/// followed by something else stands for itself.
 struct Variables: Sendable {
     enum Failure: Error, Equatable {
         /// The variable is not set, and has no default.
