@@ -108,7 +108,7 @@ package struct ContextConfiguration: Sendable, Hashable {
 /// When history that all consumers have processed is deleted.
 package struct CleanConfiguration: Sendable, Hashable {
     package var strategy: CleaningStrategy = .none
-    /// How long a consumer may stand still before it no longer blocks cleaning; nil for ever.
+    /// How long a consumer may stand still before it no longer blocks cleaning; nil for no limit.
     package var maximumDuration: Duration?
 
     /// History younger than this is not deleted, even if all consumers have received it.
