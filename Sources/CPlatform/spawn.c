@@ -28,8 +28,8 @@ int cplatform_pipe(int ends[2]) {
     return 0;
 }
 
-/// What the child does between vfork(2) and its program, in its parent's memory: nothing but calls of the system.
-/// Not posix_spawn(3): that cannot set a limit, and one set from outside comes after the program's first steps.
+/// The child's steps between vfork(2) and execve(2), in its parent's memory: system calls only. posix_spawn(3)
+/// cannot set a limit, and the parent could only set it after the program has started.
 static int become(
     const char *program, char *const arguments[], char *const environment[],
     const int standard[3], unsigned long descriptors) {
@@ -60,7 +60,7 @@ int cplatform_start(
     const int standard[3] = {input, output, errors};
     volatile int error = 0;
     sigset_t all, before;
-    // No handler of ours runs in the child.
+    // No signal handler of this process runs in the child.
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t child = vfork();
@@ -77,7 +77,7 @@ int cplatform_start(
     }
     *pid = child;
 
-    // The child is not reaped yet, so the number is still its own.
+    // The child is not reaped yet, so its pid is not reused.
     *pidfd = (int)syscall(SYS_pidfd_open, *pid, 0);
     if (*pidfd < 0) {
         int number = errno, status, signal;
@@ -98,7 +98,7 @@ int cplatform_reap(pid_t pid, int *status, int *signal) {
     siginfo_t info = {0};
     while (waitid(P_PID, (id_t)pid, &info, WEXITED) != 0)
         if (errno != EINTR) {
-            *status = 255; /* what is not known is no success */
+            *status = 255; /* an unknown status is no success */
             *signal = 0;
             return errno;
         }

@@ -8,7 +8,7 @@ typedef SWIFT_CC void (*original)(void *job);
 
 extern SWIFT_CC void (*swift_task_enqueueGlobal_hook)(void *job, original);
 
-// The executor that is none in particular has no identity.
+// The generic executor has no identity.
 extern SWIFT_CC void swift_job_run(void *job, void *executor_identity, uintptr_t executor_implementation);
 
 static void (*hand_over)(void *job);

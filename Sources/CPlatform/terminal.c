@@ -11,7 +11,7 @@ static struct termios saved;
 static void say(const char *text) {
     for (size_t length = strlen(text); length > 0;) {
         ssize_t count = write(STDOUT_FILENO, text, length);
-        if (count < 0) return; /* where the terminal is gone the next read says so */
+        if (count < 0) return; /* if the terminal is closed, the next read reports it */
         text += count;
         length -= (size_t)count;
     }
@@ -22,7 +22,7 @@ void cplatform_give_back_terminal(void) {
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &saved);
 }
 
-/* write() and tcsetattr() may be called by a handler: signal-safety(7). */
+/* A signal handler may call write() and tcsetattr(): signal-safety(7). */
 static void end(int signal) {
     struct sigaction action = {.sa_handler = SIG_DFL};
     cplatform_give_back_terminal();
@@ -41,10 +41,10 @@ int cplatform_take_terminal(void) {
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         if (sigaction(endings[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaction(endings[i], &action, NULL);
-    action.sa_handler = interrupt; /* the wait for a key */
+    action.sa_handler = interrupt; /* interrupts the wait for a key */
     sigaction(SIGWINCH, &action, NULL);
     raw = saved;
-    /* Ctrl-C is a key as well. */
+    /* Ctrl-C is delivered as a key, too. */
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO | ISIG);
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
     say("\033[?1049h\033[?25l");

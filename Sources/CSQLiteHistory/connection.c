@@ -5,11 +5,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What C alone can say to SQLite: sqlite3_db_config() takes a variable number of arguments. */
+/* SQLite calls that need C: sqlite3_db_config() is variadic. */
 
-/* trusted_schema stays on: SQLite 3.40 counts json_extract() in an index among what it distrusts, and such a store
- * could not be opened. A schema can call nothing but SQLite's own functions here, and ours that are harmless: no
- * extension can be loaded, and what is not for schemas is SQLITE_DIRECTONLY. */
+/* trusted_schema stays on: SQLite 3.40 does not trust json_extract() in an index, and could not open such a
+ * store. A schema can only call SQLite's own functions here, and harmless ones of this library: no extension
+ * can be loaded, and functions that are not for schemas are SQLITE_DIRECTONLY. */
 int history_harden(sqlite3 *db, int runs_schema_code) {
     const struct { int option, value; } settings[] = {
         {SQLITE_DBCONFIG_DEFENSIVE, 1},
@@ -26,8 +26,8 @@ int history_harden(sqlite3 *db, int runs_schema_code) {
     return SQLITE_OK;
 }
 
-/* A file is opened under the name that it is given: SQLite's own way to find a file's full name follows links,
- * and the descriptor is opened with O_NOFOLLOW afterwards (os_unix.c). */
+/* A file is opened under the name as given: SQLite's own resolution of the full name follows links before the
+ * descriptor is opened with O_NOFOLLOW (os_unix.c). */
 
 static sqlite3_vfs plain;
 static const char *plainName;
@@ -42,7 +42,7 @@ static int copyName(sqlite3_vfs *vfs, const char *name, int size, char *result) 
 
 static int (*openFile)(sqlite3_vfs *, const char *, sqlite3_file *, int, int *);
 
-/* To open a FIFO in a journal's place would wait for its writer for ever. */
+/* Opening a FIFO in a journal's place would wait for its writer forever. */
 static int openPlain(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *result) {
     struct stat status;
     if (name && lstat(name, &status) == 0 && !S_ISREG(status.st_mode)) {

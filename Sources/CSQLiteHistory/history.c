@@ -1,29 +1,29 @@
 /*
- * Makes an SQLite connection known to the history of the stores it writes to.
+ * Declares an SQLite connection to the history of the stores to which it writes.
  *
  *   SELECT history_author('WidgetExtension');          declares the connection's author
  *   SELECT history_author('WidgetExtension', 'sync');  and a context name
- *   SELECT history_author();                           gives the author back
+ *   SELECT history_author();                           returns the author
  *   SELECT history_author(NULL);                       clears it
  *   SELECT history_token();                            the token of the last committed transaction
  *   SELECT history_token('main');                      the same, in one of several attached stores
  *
- * The triggers in a tracked store ask sqlite_compileoption_get(1212765012) for the origin of each
- * change. On a plain connection that built-in function answers NULL, as it does for every number
- * out of range; this file overrides it, so that on a declared connection it answers
+ * The triggers in a tracked store call sqlite_compileoption_get(1212765012) for the origin of each
+ * change. On a plain connection that built-in function returns NULL, as for every number out of
+ * range. This file overrides it, so that on a declared connection it returns
  *
  *   key TAB process id TAB milliseconds since 1970 TAB author [TAB context]
  *
- * where the key is another for each SQL transaction. Any binding that can register a function can
- * declare itself the same way. Every other number is passed on to SQLite.
+ * where the key differs for each SQL transaction. Any binding that can register a function can
+ * declare itself in the same way. Every other number is passed on to SQLite.
  *
- * Nothing is needed but libc and the SQLite of the host process; its commit, rollback and update
- * hooks are left to the application.
+ * It needs only libc and the SQLite of the host process. SQLite's commit, rollback and update hooks
+ * stay free for the application.
  */
 #ifndef SQLITE_CORE
 #include <sqlite3ext.h>
-/* A process may have several SQLite libraries: each connection is handled by its own. Whatever calls SQLite has the
- * connection in `c`, and sqlite3ext.h has sqlite3_step(s) mean sqlite3_api->step(s). */
+/* A process may have several SQLite libraries: each connection uses its own. Every function that calls SQLite
+ * has the connection in `c`, and sqlite3ext.h expands sqlite3_step(s) to sqlite3_api->step(s). */
 #define sqlite3_api (c->library)
 #else
 #include <sqlite3.h>
@@ -43,15 +43,15 @@
 #define MAX_SCHEMAS 128
 #define MAX_STORES 16
 
-/* A schema in which the current transaction writes. */
+/* A schema to which the current transaction writes. */
 typedef struct Written {
     char *name; /* an index changes when another schema is detached */
     unsigned version;
     sqlite3_int64 newest; /* the number of the newest change before this transaction's, if undeclared */
 } Written;
 
-/* What history_token() has seen in a store. Numbers belong to a store: another one may come under the same schema,
- * and a backup may be restored into it. */
+/* What history_token() has found in a store. Numbers belong to a store: another store may be attached under the
+ * same schema name, and a backup may be restored into it. */
 typedef struct Seen {
     char store[40];
     sqlite3_int64 answered, lookedUpTo;     /* the connection's last change, and how far it was looked for */
@@ -67,15 +67,15 @@ typedef struct Connection {
     int references; /* one for each function registered */
     char author[MAX_NAME + 1];
     char context[MAX_NAME + 1];
-    /* SQLite forbids to carry a connection across a fork, and asking each time is a system call. */
+    /* A connection must not be used after a fork. Checking that each time would take a system call. */
     int process;
     unsigned session;           /* random; tells this connection's keys from all others' */
     unsigned long long serial;  /* counts the keys given out */
     char origin[2 * MAX_NAME + 96];
     int originLength;
     long long verified; /* when the origin was last known to be the current transaction's */
-    /* Schemas that were being written when the key was made, and their data versions then; undeclared, also those
-     * that came later. */
+    /* The schemas that were being written when the key was made, with their data versions at that time; if
+     * undeclared, also schemas that were added later. */
     Written written[MAX_SCHEMAS];
     int writtenCount;
     int wasInMemory; /* whether main had no file then */
@@ -84,7 +84,7 @@ typedef struct Connection {
     unsigned seenCount;
 } Connection;
 
-/* The schemas of a connection, one after the other: to be asked until NULL is answered. */
+/* An iteration over a connection's schemas; it ends with NULL. */
 typedef struct Schemas {
     int index;
     sqlite3_stmt *list;
@@ -103,25 +103,25 @@ static const char *nextSchema(Connection *c, Schemas *schemas) {
     return NULL;
 }
 
-/* "The data version changes whenever any change occurs to the corresponding database file, either
- * through SQL statements on the same database connection or through transactions committed by
- * separate database connections" (https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html).
- * While a connection writes, no other can: the number does not change until it has committed. */
+/* "The data version changes whenever any change occurs to the corresponding database file, either through SQL
+ * statements on the same database connection or through transactions committed by separate database
+ * connections" (https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html). While a connection writes, no
+ * other can: the number does not change until it has committed. */
 static unsigned dataVersion(Connection *c, const char *schema) {
     unsigned version = 0;
     sqlite3_file_control(c->db, schema, SQLITE_FCNTL_DATA_VERSION, &version);
     return version;
 }
 
-/* Whether main is no file: then sqlite3_deserialize() may put another database in its place at any time, whose data
- * version begins again. A file's name is absolute. */
+/* Whether main is not a file: sqlite3_deserialize() may then replace it with another database at any time,
+ * whose data version starts over. A file's name is absolute. */
 static int isInMemory(Connection *c) {
     const char *name = sqlite3_db_filename(c->db, "main");
     return name == NULL || name[0] != '/';
 }
 
-/* Whether no transaction has ended since the last key was made: what was written then still is. A rollback of all
- * of it may go unnoticed. */
+/* Whether no transaction has ended since the last key was made: what was written then is still uncommitted. A
+ * complete rollback may go unnoticed. */
 static int isUncommitted(Connection *c) {
     if (isInMemory(c) != c->wasInMemory) return 0;
     for (int i = 0; i < c->writtenCount; i++) {
@@ -132,7 +132,7 @@ static int isUncommitted(Connection *c) {
     return c->writtenCount > 0;
 }
 
-/* NULL if it fails: sqlite3_errcode() says why. */
+/* NULL on failure; sqlite3_errcode() gives the reason. */
 static sqlite3_stmt *prepare(Connection *c, const char *format, const char *schema) {
     sqlite3_stmt *statement = NULL;
     char *sql = sqlite3_mprintf(format, schema, schema, schema, schema);
@@ -152,8 +152,8 @@ static sqlite3_int64 newestChange(Connection *c, const char *schema) {
     return newest;
 }
 
-/* Whether a store being written has changes that it had not when this transaction began to record:
- * a rollback to a savepoint may have taken them away. */
+/* Whether a store being written has changes that it did not have when this transaction began to record:
+ * a rollback to a savepoint may have removed them. */
 static int hasNewChanges(Connection *c) {
     if (c->isAlone) return sqlite3_get_autocommit(c->db);
     for (int i = 0; i < c->writtenCount; i++)
@@ -161,8 +161,8 @@ static int hasNewChanges(Connection *c) {
     return 0;
 }
 
-/* Whether the newest change of a store being written carries the last key: a rollback, which
- * leaves the data version alone, has taken it away. */
+/* Whether the newest change of a store being written carries the last key. It does not if a rollback, which
+ * leaves the data version unchanged, has removed the change. */
 static int isNewestOurs(Connection *c) {
     int ours = 0;
     const char *schema;
@@ -182,7 +182,7 @@ static int isNewestOurs(Connection *c) {
     return ours;
 }
 
-/* Adds a schema that is being written, if it is not known yet. */
+/* Adds a schema that is being written, unless it is known. */
 static void rememberSchema(Connection *c, const char *schema) {
     Written *w = &c->written[c->writtenCount];
     for (int i = 0; i < c->writtenCount; i++)
@@ -197,10 +197,10 @@ static void rememberSchema(Connection *c, const char *schema) {
     c->writtenCount++;
 }
 
-/* The data version of an attached store begins again when it is attached again, and that of one in memory when another
- * takes its place: two transactions could not be told apart. The temporary schema always stays: it takes part in a
- * transaction that writes to no file as main. Most that writes to it expires the statements that run; this does not, and
- * there is nothing to vacuum. */
+/* The data version of an attached store starts over when the store is attached again, and that of an in-memory
+ * store when another one replaces it: two transactions could not be told apart. The temporary schema is always
+ * there, so it is made part of a transaction that does not write to a file as main. Most statements that write
+ * to it would expire running statements. This one does not, and there is nothing to vacuum. */
 static void joinTemporarySchema(Connection *c) {
     int isToldByMain = !isInMemory(c) && sqlite3_txn_state(c->db, "main") == SQLITE_TXN_WRITE;
     if (!isToldByMain && sqlite3_txn_state(c->db, "temp") != SQLITE_TXN_WRITE)
@@ -235,7 +235,7 @@ static char *appendNumber(char *end, unsigned long long number, unsigned base) {
     return end;
 }
 
-/* Each transaction of a writer pays for this, and printf would take several times as long. */
+/* Runs for each transaction of a writer; printf would take several times as long. */
 static void makeOrigin(Connection *c) {
     long long now = millisecondsSince1970(CLOCK_REALTIME);
     char *end = appendNumber(c->origin, c->session, 16);
@@ -247,11 +247,11 @@ static void makeOrigin(Connection *c) {
     c->originLength = (int)(end - c->origin);
 }
 
-/* Whether the last key is the running transaction's. After a rollback it may serve once more (its
- * changes are gone), but not with a time long past: hence a look at the store now and then. */
+/* Whether the last key belongs to the running transaction. After a rollback the key may be used again (its
+ * changes are gone), but not with an outdated time: hence the occasional check of the store. */
 static int isCurrent(Connection *c) {
     if (!isUncommitted(c)) return 0;
-    /* To some milliseconds, but for a fraction of the price. */
+    /* Accurate to some milliseconds, at a fraction of the cost. */
     long long now = millisecondsSince1970(CLOCK_REALTIME_COARSE);
     if (now - c->verified > -1000 && now - c->verified < 1000) return 1;
     c->verified = now;
@@ -267,8 +267,8 @@ static void compileOption(Connection *c, sqlite3_context *call, int count, sqlit
         return;
     }
     if (c->author[0] == 0) {
-        /* Undeclared; what was written so far, none can be declared for later. Looking costs more than
-         * recording does, and no savepoint ends within a statement by itself. */
+        /* Undeclared: no author can be declared later for what was written so far. A check is slower than
+         * recording, and no savepoint ends within a single statement. */
         if (!isUncommitted(c) || (c->isAlone && !sqlite3_get_autocommit(c->db))) {
             c->writtenCount = 0;
             c->isAlone = sqlite3_get_autocommit(c->db);
@@ -283,19 +283,18 @@ static void compileOption(Connection *c, sqlite3_context *call, int count, sqlit
         makeOrigin(c);
         c->verified = millisecondsSince1970(CLOCK_REALTIME_COARSE);
     }
-    /* It lives as long as the function, and changes with the next transaction at the earliest. */
+    /* It lives as long as the function, and changes at the earliest with the next transaction. */
     sqlite3_result_text(call, c->origin, c->originLength, SQLITE_STATIC);
 }
 
-/* Whether a transaction is open that has already recorded changes, under the author declared or
- * under none. */
+/* Whether an open transaction has already recorded changes, under the declared author or under none. */
 static int isRecording(Connection *c) {
-    /* Where nothing is being written nothing is read: that would lock the store for others. */
+    /* Without a write nothing is read: that would lock the store for others. */
     if (sqlite3_txn_state(c->db, NULL) != SQLITE_TXN_WRITE || !isUncommitted(c)) return 0;
     return c->author[0] ? isNewestOurs(c) : hasNewChanges(c);
 }
 
-/* Copies a name; answers what is wrong with it, or NULL. */
+/* Copies a name; returns what is wrong with it, or NULL. */
 static const char *readName(Connection *c, sqlite3_value *value, char *name) {
     if (sqlite3_value_type(value) != SQLITE_TEXT) return "must be text";
     const char *text = (const char *)sqlite3_value_text(value);
@@ -332,7 +331,7 @@ static void historyAuthor(Connection *c, sqlite3_context *call, int count, sqlit
         return;
     }
     if (count > 0 && (strcmp(author, c->author) != 0 || strcmp(context, c->context) != 0)) {
-        /* One SQL transaction is one history transaction, so it can have but one author. */
+        /* One SQL transaction is one history transaction, so it can have only one author. */
         if (isRecording(c)) {
             fail(c, call, "author", "cannot change within a transaction that has recorded changes");
             return;
@@ -351,8 +350,8 @@ static uint64_t hashOf(Connection *c, sqlite3_stmt *statement, int column) {
     return hash;
 }
 
-/* Whether what was seen at a number is still a store's history: a backup may have been restored into it. Numbers that
- * were cleaned stay valid. */
+/* Whether a change that was found earlier is still in a store's history: a backup may have been restored into
+ * the store. Numbers that were cleaned stay valid. */
 static int isStill(Connection *c, sqlite3_stmt *change, sqlite3_int64 number, uint64_t origin, sqlite3_int64 newest) {
     int is = number <= newest;
     sqlite3_bind_int64(change, 1, number);
@@ -362,7 +361,7 @@ static int isStill(Connection *c, sqlite3_stmt *change, sqlite3_int64 number, ui
     return is;
 }
 
-/* Forgets what is not a store's history any longer. */
+/* Forgets what is no longer in a store's history. */
 static int verify(Connection *c, const char *schema, Seen *seen, sqlite3_int64 newest) {
     sqlite3_stmt *change = prepare(
         c, "SELECT origin, kind & 3 = 3 FROM \"%w\".historyd_change WHERE id = ?1", schema);
@@ -373,7 +372,7 @@ static int verify(Connection *c, const char *schema, Seen *seen, sqlite3_int64 n
     return sqlite3_finalize(change);
 }
 
-/* Looks for the newest committed change that carries one of this connection's keys. */
+/* Searches for the newest committed change that carries one of this connection's keys. */
 static int findLastChange(Connection *c, const char *schema, Seen *seen, int isOpen) {
     char session[16], current[48];
     int rc, sessionLength, currentLength;
@@ -387,7 +386,7 @@ static int findLastChange(Connection *c, const char *schema, Seen *seen, int isO
     while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
         const char *origin = (const char *)sqlite3_column_text(statement, 1);
         sqlite3_int64 number = sqlite3_column_int64(statement, 0);
-        /* What is not committed yet is no answer, and must be looked at again. */
+        /* An uncommitted change is not a result, and must be checked again. */
         if (isOpen && origin && strncmp(origin, current, (size_t)currentLength) == 0) continue;
         if (seen->lookedUpTo == from) {
             seen->lookedUpTo = number;
@@ -406,7 +405,7 @@ static int findLastChange(Connection *c, const char *schema, Seen *seen, int isO
     return rc;
 }
 
-/* What is known of a store by its id; of one that was not seen lately, nothing. */
+/* What is known of a store, by its id; empty for one that was not used recently. */
 static Seen *seenOf(Connection *c, const char *store) {
     unsigned count = c->seenCount < MAX_STORES ? c->seenCount : MAX_STORES;
     Seen *seen;
@@ -418,8 +417,8 @@ static Seen *seenOf(Connection *c, const char *store) {
     return seen;
 }
 
-/* Looks for the connection's last committed change in a schema; answers a copy, because there may be more stores than
- * are remembered. SQLITE_NOTFOUND if there is none. */
+/* Searches for the connection's last committed change in a schema. Returns a copy, because there may be more
+ * stores than are remembered; SQLITE_NOTFOUND if there is none. */
 static int look(Connection *c, const char *schema, int isOpen, Seen *result) {
     int rc = SQLITE_NOTFOUND;
     sqlite3_stmt *store = prepare(
@@ -440,7 +439,8 @@ static int look(Connection *c, const char *schema, int isOpen, Seen *result) {
             sqlite3_int64 from = seen->lookedUpTo, floor = sqlite3_column_int64(store, 2);
             rc = findLastChange(c, schema, seen, isOpen);
             *result = *seen;
-            /* What it has committed since may have been cleaned: all consumers have received everything up to the floor. */
+            /* The connection's later commits may have been cleaned: all consumers have received everything up
+             * to the floor. */
             if (rc == SQLITE_OK && result->serial + (isOpen ? 1 : 0) < c->serial && floor > from
                 && floor > result->answered)
                 result->answered = floor;
@@ -463,7 +463,7 @@ static void historyToken(Connection *c, sqlite3_context *call, int count, sqlite
         isKnown = 1;
         if (c->serial == 0) continue; /* this connection never recorded anything */
         rc = look(c, schema, isOpen, &found);
-        /* Of a transaction that wrote to several stores: the first one's. */
+        /* After a transaction on several stores: the first one's. */
         if (rc == SQLITE_OK && (last.answered == 0 || found.serial > last.serial)) last = found;
         if (rc == SQLITE_NOTFOUND) rc = SQLITE_OK;
     }
@@ -485,8 +485,8 @@ static void release(void *connection) {
     free(c);
 }
 
-/* SQLite calls a function with pointers that only the same SQLite can read, and the connection is behind them: each
- * library has functions of its own. */
+/* SQLite calls a function with pointers that only the same SQLite library can read, and through which the
+ * connection is found. Each library therefore has its own functions. */
 typedef struct Functions {
     void (*compileOption)(sqlite3_context *, int, sqlite3_value **);
     void (*author)(sqlite3_context *, int, sqlite3_value **);
@@ -524,11 +524,11 @@ static const Functions *findFunctions(const sqlite3_api_routines *library) {
 static const Functions functionsOf[] = {FUNCTIONS(0)};
 #endif
 
-/* Takes the place of the built-in sqlite_compileoption_get().
+/* Overrides the built-in sqlite_compileoption_get().
  *
- * While a statement runs (SELECT load_extension(…) is one), SQLite replaces no function of the same
- * text encoding; one of another encoding it adds, and prefers to its own. Statements prepared
- * before must then be made to look again, which any change of a connection's settings does. */
+ * While a statement runs (SELECT load_extension(…) is one), SQLite does not replace a function of the same
+ * text encoding. It does add one of another encoding, and prefers that to its own. Earlier prepared
+ * statements must then resolve their functions again, which any change of a connection's settings causes. */
 static int overrideCompileOption(Connection *c, const Functions *functions) {
     int rc, setting = 0;
     c->references++; /* SQLite calls the destructor also if the registration fails */
@@ -546,11 +546,11 @@ static int overrideCompileOption(Connection *c, const Functions *functions) {
     return rc;
 }
 
-/* Whether the functions are there, from this file or from another copy of it: what was declared stays. */
+/* Whether the functions are registered, by this file or by another copy of it: declarations are kept. */
 static int isLoaded(Connection *c) {
     sqlite3_stmt *statement = prepare(c, "SELECT history_token()", NULL);
     if (statement == NULL) {
-        /* Forgotten: what fails in an sqlite3_auto_extension() is a failure to open. */
+        /* Clears the error: inside sqlite3_auto_extension(), it would make the open fail. */
         sqlite3_exec(c->db, "", NULL, NULL, NULL);
         return 0;
     }

@@ -13,14 +13,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* SQLite maps the wal-index of a database, the file whose name ends in -shm. Any process that may write that file can make it
- * shorter, and an access to what is gone is a SIGBUS, which ends the process. Here such an access finds an empty page
- * instead, and from then on nothing is done with the file any more: each lock, read and write of the connections that
- * have mapped it fails with HISTORY_IOERR_MAPPING_LOST, until they are closed. So nothing that was read from the empty
- * page is used: what is not found in the wal-index is read from the database, and that fails.
+/* SQLite maps the wal-index of a database, the file whose name ends in -shm. Any process with write permission
+ * can truncate that file, and an access beyond its end is a SIGBUS, which ends the process. Here such an access
+ * finds an empty page instead, and from then on the file is not used any more: each lock, read and write of the
+ * connections that have mapped it fails with HISTORY_IOERR_MAPPING_LOST until they are closed. Nothing that was
+ * read from the empty page is used: what is not found in the wal-index is read from the database, and that
+ * fails.
  *
- * The regions that SQLite maps are known from its VFS (xShmMap, https://www.sqlite.org/c3ref/io_methods.html). A
- * SIGBUS anywhere else ends the process as ever. */
+ * The regions that SQLite maps are known from its VFS (xShmMap, https://www.sqlite.org/c3ref/io_methods.html).
+ * A SIGBUS anywhere else ends the process as usual. */
 
 struct region {
     struct region *next;
@@ -28,7 +29,7 @@ struct region {
     size_t size;
 };
 
-/* Lies behind SQLite's own part of an open file. */
+/* Follows SQLite's own part of an open file. */
 struct guard {
     const sqlite3_io_methods *base;
     struct guard *next;
@@ -42,11 +43,11 @@ struct guard {
 
 static size_t guardOffset;
 static struct guard *guards;
-/* Whether any region was ever lost: what is asked with each read is one load. */
+/* Whether any region was ever lost: a single load, because each read checks it. */
 static atomic_int anyIsLost;
 
-/* Held for a few instructions, and never while anything is read that can be gone: so the handler, which runs where
- * that was read, can take it. */
+/* Held for a few instructions, and never during an access to memory that may be lost. The handler, which
+ * interrupts such an access, can therefore take it. */
 static atomic_flag lock = ATOMIC_FLAG_INIT;
 
 static void take(void) { while (atomic_flag_test_and_set(&lock)) sched_yield(); }
@@ -58,11 +59,12 @@ static int isLost(sqlite3_file *file) {
     return atomic_load_explicit(&anyIsLost, memory_order_relaxed) && atomic_load(&guardOf(file)->isLost);
 }
 
-/* MARK: Pages that are gone */
+/* MARK: Lost pages */
 
-/* Stands at the start of a page that took the place of one that is gone. A wal-index has no such page: it would be a
- * version, two pages of one number beside each other, or frames that no part of it can have
- * (https://www.sqlite.org/walformat.html). It is no frame's number beyond its part either, so that it leads nowhere. */
+/* Marks the start of a page that replaces a lost one. No valid page of a wal-index starts like this: it would
+ * be a version, two frames of the same page in a row, or frame numbers that no part of it can have
+ * (https://www.sqlite.org/walformat.html). As a frame number it is beyond its part, so that it leads
+ * nowhere. */
 static const uint16_t mark[4] = {0x1001, 0x1001, 0x1001, 0x1001};
 
 static int replacePage(char *address) {
@@ -93,7 +95,7 @@ static void busError(int number, siginfo_t *info, void *context) {
     int error = errno;
     int isAccess = info->si_code == BUS_ADRERR || info->si_code == BUS_OBJERR;
     if (!isAccess || !replacePage(info->si_addr)) {
-        /* The access is tried again and does what it would have done; a signal that was sent is sent again. */
+        /* The access is repeated under the previous handling; a signal that was sent is sent again. */
         sigaction(SIGBUS, &previous, 0);
         if (info->si_code <= 0) raise(number);
     }
@@ -113,7 +115,7 @@ void history_survive_lost_mappings(void) {
 
 /* MARK: Regions */
 
-/* Another connection may have seen the page go, and be closed since; SQLite shares what it maps. */
+/* Another connection may have lost the page and been closed since: SQLite shares its mappings. */
 static int hasMark(const char *start, size_t size) {
     size_t step = (size_t)sysconf(_SC_PAGESIZE);
     for (size_t i = 0; i + sizeof mark <= size; i += step) {
@@ -154,10 +156,10 @@ static void removeRegions(struct guard *guard) {
     }
 }
 
-/* What is mapped is in the file as well, and comes back where it is read. */
+/* The file has the mapped pages as well, and they are mapped in again when they are read. */
 static void forgetRegions(struct guard *guard) {
     take();
-    /* Not where a page stands for one that is gone. */
+    /* Not where a page replaces a lost one. */
     int isLost = atomic_load(&anyIsLost);
     for (struct region *region = guard->regions; region && !isLost; region = region->next) {
         madvise(region->start, region->size, MADV_DONTNEED);
@@ -202,10 +204,11 @@ static int writeFile(sqlite3_file *file, const void *bytes, int count, sqlite3_i
     return isLost(file) ? HISTORY_IOERR_MAPPING_LOST : guardOf(file)->base->xWrite(file, bytes, count, offset);
 }
 
-/* Before anything is read or written, SQLite looks beside the file's name for a journal that a crash has left, writes that
- * back and removes it. If the name now belongs to another file, as after a backup was renamed over it, that journal is a
- * writer's of the other file, who would lose its transaction. So a file whose name is another's is used no more. In a
- * write-ahead log's mode the lock is taken once, and SQLite itself removes nothing then (databaseIsUnmoved, pager.c). */
+/* Before it reads or writes anything, SQLite looks beside the file's name for a journal left by a crash, rolls
+ * it back and removes it. If the name now belongs to another file, for instance after a backup was renamed over
+ * it, that journal belongs to a writer of the other file, which would lose its transaction. A file whose name
+ * belongs to another file is therefore not used any more. In WAL mode the lock is taken once, and SQLite itself
+ * then removes nothing (databaseIsUnmoved, pager.c). */
 static int lockFile(sqlite3_file *file, int level) {
     const sqlite3_io_methods *base = guardOf(file)->base;
     int hasMoved = 0;
@@ -222,7 +225,7 @@ static int closeFile(sqlite3_file *file) {
 static sqlite3_io_methods guarded;
 static const sqlite3_io_methods *guardedBase;
 
-/* Of the main database of a connection; NULL if it has none. */
+/* The file of a connection's main database; NULL if it has none. */
 static sqlite3_file *guardedFile(sqlite3 *db) {
     sqlite3_file *file = 0;
     if (db) sqlite3_file_control(db, 0, SQLITE_FCNTL_FILE_POINTER, &file);
@@ -265,7 +268,7 @@ void history_leave_solo(sqlite3 *db) {
 /* MARK: Opening */
 
 int history_guarded_size(int size) {
-    /* The same for every VFS, whatever is below it: an open file's guard stays where it is. */
+    /* The same for every VFS, whatever is below it: the guard of an open file must not move. */
     size_t needed = ((size_t)size + 15) & ~(size_t)15;
     if (needed > guardOffset) guardOffset = needed;
     return (int)(guardOffset + sizeof(struct guard));

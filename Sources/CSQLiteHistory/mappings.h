@@ -3,10 +3,10 @@
 
 #include <sqlite3.h>
 
-/* How many bytes an open file takes with its guard, behind a VFS's own. */
+/* The size of an open file with its guard, given the size of a VFS's own part. */
 int history_guarded_size(int size);
 
-/* Guards the database file that was opened: see mappings.c. */
+/* Guards a newly opened database file; see mappings.c. */
 void history_guard(sqlite3_file *file);
 
 #endif

@@ -5,27 +5,28 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-/* A write transaction that no other connection notices but by a short wait.
+/* A write transaction that other connections notice only by a short wait.
  *
  * In a write-ahead log, a transaction that has read and then writes fails at once, with SQLITE_BUSY_SNAPSHOT or
- * SQLITE_BUSY and whatever its timeout, if another connection has committed since, or is about to. Each connection
- * that is in a transaction holds a shared lock on one of five read marks (https://www.sqlite.org/walformat.html). A
- * connection that holds all five exclusively therefore is the only one in a transaction, and its commit makes none
- * fail. One that wants to begin meanwhile finds no mark free; SQLite tries again by itself, with sleeps that grow, for
- * ten seconds in all and without the connection's busy timeout (walTryBeginRead in wal.c).
+ * SQLITE_BUSY and regardless of its timeout, if another connection has committed since, or is about to. Each
+ * connection in a transaction holds a shared lock on one of five read marks
+ * (https://www.sqlite.org/walformat.html). A connection that holds all five exclusively is therefore the only
+ * one in a transaction, and its commit makes no other one fail. A connection that wants to begin meanwhile
+ * finds no free mark. SQLite retries by itself, with growing sleeps, for ten seconds in all and regardless of
+ * the connection's busy timeout (walTryBeginRead in wal.c).
  *
- * SQLite's patience has an end. A transaction that takes longer than `longest` therefore lets others begin: it is then like any
- * other writer's.
+ * These retries end. A transaction that takes longer than `longest` therefore lets others begin, and is from
+ * then on like that of any other writer.
  *
- * The marks are taken before SQLite begins the transaction, and released with SQLite's own read lock at its end. What
- * SQLite locks of them meanwhile is held already. */
+ * The marks are taken before SQLite begins the transaction, and released with SQLite's own read lock at its
+ * end. What SQLite locks of them meanwhile is held already. */
 
 enum { writerLock = 0, firstMark = 3, marks = 5, all = (1 << marks) - 1 };
 
-/* Positions in the first region of a wal-index, in words of the machine. */
+/* Offsets in the first region of a wal-index, in 32-bit words. */
 enum { lastFrame = 4, backfilled = 24, firstMarkWord = 25 };
 
-/* What SQLite writes into a mark that no connection holds. */
+/* The value of a mark that no connection uses. */
 static const uint32_t unused = 0xffffffff;
 
 /* In microseconds. */
@@ -35,7 +36,7 @@ static uint32_t word(uint32_t volatile *index, int position) {
     return __atomic_load_n(&index[position], __ATOMIC_SEQ_CST);
 }
 
-/* Of a mark that is held exclusively. */
+/* Sets a mark that is held exclusively. */
 static void setMark(uint32_t volatile *index, int mark, uint32_t frame) {
     __atomic_store_n(&index[firstMarkWord + mark], frame, __ATOMIC_SEQ_CST);
 }
@@ -71,8 +72,8 @@ void solo_leave(struct solo *solo, sqlite3_file *file, const sqlite3_io_methods 
     if (solo->held) release(solo, file, base);
 }
 
-/* Those that read see an older state of the database than the current one: they cannot write any more, whatever is
- * committed. The log is not copied into the database beyond what a reader of the database itself has seen. */
+/* The readers that see an older state of the database than the current one: they can no longer write, whatever
+ * is committed. The log is not checkpointed beyond what a reader of the database itself has seen. */
 static unsigned outdated(uint32_t volatile *index, unsigned others, uint32_t last) {
     unsigned result = 0;
     for (int i = 0; i < marks; i++) {
@@ -82,8 +83,8 @@ static unsigned outdated(uint32_t volatile *index, unsigned others, uint32_t las
     return result;
 }
 
-/* Makes connections that are about to begin choose a mark that is held here: they take the last one of those that
- * stand at the end of the log. What is held exclusively may be set. Returns whether they will. */
+/* Makes connections that are about to begin choose a mark that is held here: they take the last one of those at
+ * the end of the log. A mark that is held exclusively may be set. Returns whether they will. */
 static int shutDoor(uint32_t volatile *index, unsigned held, uint32_t last) {
     int door = marks - 1;
     while (door > 0 && !(held >> door & 1)) door--;
@@ -92,12 +93,12 @@ static int shutDoor(uint32_t volatile *index, unsigned held, uint32_t last) {
     for (int i = door + 1; i < marks; i++) {
         if (word(index, firstMarkWord + i) == last) return 0;
     }
-    /* While all of the log is in the database, they read that, by the first mark. */
+    /* While the database contains the whole log, they read the database, by the first mark. */
     return held & 1 || word(index, backfilled) != last;
 }
 
-/* The mark by which this connection reads stays held, so that the log is not restarted under it. As others would choose
- * it where it stands at the end of the log, another one takes its place there. */
+/* The mark by which this connection reads stays held, so that the log is not restarted under it. Others would
+ * choose it if it stands at the end of the log, so another mark is set there. */
 void solo_open(
     struct solo *solo, sqlite3_file *file, const sqlite3_io_methods *base, uint32_t volatile *index
 ) {
@@ -122,9 +123,9 @@ void solo_open(
     solo->isOpen = 1;
 }
 
-/* An application in a loop begins its next transaction some microseconds after a commit, by the mark that it has just left. It
- * does not ask for that where another mark stands at the new end of the log: so one that is held is put there, where
- * its commits are alike. */
+/* An application that writes in a loop begins its next transaction some microseconds after a commit, with the
+ * mark it has just released. It does not request that mark if another one stands at the new end of the log. A
+ * held mark is therefore set there, provided that its commits are of equal size. */
 static void lookAhead(struct solo *solo, uint32_t volatile *index, uint32_t last) {
     if (solo->last && last > solo->last) solo->growth = last - solo->last;
     solo->last = last;
@@ -172,8 +173,9 @@ static int enter(
     return readers->isShut && !(others & ~(staying & readers->outdated)) ? SQLITE_OK : SQLITE_BUSY;
 }
 
-/* An application that begins its next transaction at once leaves no mark for longer than it takes to ask for one: so the
- * sleeps between the attempts are shorter than the system's usual precision. */
+/* An application that begins its next transaction at once releases a mark only for as long as it takes to
+ * request one. The sleeps between the attempts are therefore shorter than the system's usual timer
+ * precision. */
 int solo_enter(
     struct solo *solo, sqlite3_file *file, const sqlite3_io_methods *base, uint32_t volatile *index, unsigned staying,
     int wait, struct history_readers *readers
@@ -209,7 +211,7 @@ int solo_lock(
             }
             if (isLock) return HISTORY_LOCKED_READERS;
         } else if (solo->held) {
-            /* To restart the log is to wait for the disk. */
+            /* Restarting the log waits for the disk. */
             int isRestart = count == marks - 1;
             return isHeld && !(isLock && isRestart && !solo->restartsLog) ? SQLITE_OK : SQLITE_BUSY;
         }

@@ -5,11 +5,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Two ways to open a database that is not ours, of which not a byte changes: every file is opened for reading alone,
- * none is made, and none is removed. So no connection can checkpoint the log, in its use or at its end.
+/* Two ways to open a foreign database without changing a byte: every file is opened read-only, none is created,
+ * and none is removed. Therefore no connection can checkpoint the log, neither in use nor when it closes.
  *
- * "historyd-shared" takes SQLite's locks like any reader. "historyd-still" takes none, and knows no wal-index in a file:
- * for what no process uses. */
+ * "historyd-shared" takes SQLite's locks like any reader. "historyd-still" takes none, and uses no wal-index
+ * file: it is for databases that no process uses. */
 
 static sqlite3_vfs shared, still;
 static int areThere;
@@ -25,7 +25,7 @@ static int copyName(sqlite3_vfs *vfs, const char *name, int size, char *result) 
 
 static int openForReading(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *result) {
     struct stat status;
-    /* A FIFO would wait for its writer for ever. */
+    /* Opening a FIFO would wait for its writer forever. */
     if (name && lstat(name, &status) == 0 && !S_ISREG(status.st_mode)) {
         file->pMethods = 0;
         return SQLITE_CANTOPEN;
@@ -59,7 +59,7 @@ static int make(sqlite3_vfs *vfs, const char *base, const char *name) {
 
 static void makeBoth(void) {
     if (!sqlite3_compileoption_used("USE_URI")) return;
-    /* Its files have their guards where those of "historyd-shared" will have them. */
+    /* Its files keep their guards at the offset that "historyd-shared" will use. */
     history_plain_vfs();
     if (!make(&shared, "unix", "historyd-shared") || !make(&still, "unix-none", "historyd-still")) return;
     shared.szOsFile = history_guarded_size(shared.szOsFile);

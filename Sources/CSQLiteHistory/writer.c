@@ -5,10 +5,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Which SQLite has written a database last: a number such as 3040001 in bytes 96 to 99 of its first page
- * (https://www.sqlite.org/fileformat.html), which may still be in the write-ahead log
- * (https://www.sqlite.org/walformat.html). The files are read through the connection's own: to close a descriptor of
- * one's own would drop its locks. */
+/* The SQLite version that last wrote to a database: a number such as 3040001 in bytes 96 to 99 of its first
+ * page (https://www.sqlite.org/fileformat.html), which may still be in the write-ahead log
+ * (https://www.sqlite.org/walformat.html). The files are read through the connection: closing a separate
+ * descriptor would release the connection's locks. */
 
 static uint32_t number(const unsigned char *bytes) {
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
@@ -34,7 +34,7 @@ static uint32_t versionInLog(sqlite3_file *log) {
     if (page < 512 || page > 65536) return 0;
     for (sqlite3_int64 i = 0; i < MOST_FRAMES; i++) {
         sqlite3_int64 place = HEADER + i * (FRAME + (sqlite3_int64)page);
-        /* Behind the last frame those of an earlier log may follow, with other salts. */
+        /* Frames of an earlier log, with other salts, may follow the last frame. */
         if (!readAt(log, place, frame, FRAME) || memcmp(frame + 8, header + 16, 8) != 0) break;
         if (number(frame) == 1 && readAt(log, place + FRAME + VERSION, version, 4)) found = number(version);
     }

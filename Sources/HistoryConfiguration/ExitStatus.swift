@@ -1,22 +1,22 @@
 package import PersistentHistory
 
-/// How the programs end: the statuses of sysexits(3), so that a service manager and a script can
-/// tell what is worth trying again.
+/// Exit statuses of the programs, from sysexits(3): they tell a service manager or a script whether to try
+/// again.
 package enum ExitStatus: Int32, Error, Sendable {
     case ok = 0
-    /// EX_USAGE: the program was called in a wrong way.
+    /// EX_USAGE: the command line is wrong.
     case usage = 64
-    /// EX_DATAERR: a store is no database, or damaged; a token is not of it; SQL that fails.
+    /// EX_DATAERR: a store is not a database or is damaged, a token belongs to another store, or SQL fails.
     case badData = 65
-    /// EX_NOINPUT: a store is not there.
+    /// EX_NOINPUT: a store does not exist.
     case noInput = 66
-    /// EX_UNAVAILABLE: what is asked for is not there: a store is not tracked, a daemon does not run.
+    /// EX_UNAVAILABLE: a store is not tracked, or a daemon does not run.
     case unavailable = 69
     /// EX_SOFTWARE.
     case internalError = 70
     /// EX_IOERR.
     case inputOutput = 74
-    /// EX_TEMPFAIL: a lock, a hook that fails: try again later.
+    /// EX_TEMPFAIL: a lock is held, or a hook fails; try again later.
     case temporary = 75
     /// EX_NOPERM.
     case noPermission = 77

@@ -1,6 +1,6 @@
 package import PersistentHistory
 
-/// Members of an object, each with its value; null where there is none.
+/// Members of an object, each with its value, or null if there is none.
 extension JSONBytes {
     package mutating func member(_ name: StaticString, _ number: Int64?) {
         self.name(name)

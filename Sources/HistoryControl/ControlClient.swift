@@ -4,14 +4,14 @@ import NIOHTTP1
 import NIOPosix
 import PersistentHistory
 
-/// Asks a daemon by its control socket: one connection for each request.
+/// A client of a daemon's control socket: one connection for each request.
 package struct ControlClient: Sendable {
     package let socketPath: String
 
     /// How long a whole answer may take; nil for as long as it takes.
     package var timeout: Duration?
 
-    /// What its messages call the daemon.
+    /// The daemon's name in messages.
     private let program: String
 
     package init(socketPath: String, timeout: Duration? = nil, program: String = "historyd") {
@@ -20,29 +20,28 @@ package struct ControlClient: Sendable {
         self.program = program
     }
 
-    /// The daemon is there, and has not answered in time.
+    /// The daemon exists, but has not answered in time.
     package struct Unanswered: Error, CustomStringConvertible, Sendable {
         package let description: String
     }
 
-    /// There is no daemon at the socket, or it went away before it had answered.
+    /// There is no daemon at the socket, or it disconnected before it had answered.
     package struct Unreachable: Error, CustomStringConvertible, Sendable {
         package let description: String
-        /// The socket is there, and this user may not use it.
+        /// Whether the socket exists, but this user may not use it.
         package let isForbidden: Bool
     }
 
-    /// Sends a command, and hands on its answer's body piece by piece as it comes.
+    /// Sends a command, and passes on the answer's body piece by piece as it arrives.
     ///
-    /// - Throws: `ControlError` if the daemon refuses, `Unreachable` if there is none, and what
-    ///   `take` throws.
+    /// - Throws: `ControlError` if the daemon refuses, `Unreachable` if there is none, and what `take` throws.
     package func send(
         _ command: ControlCommand, body: [UInt8] = [], take: (ArraySlice<UInt8>) async throws -> Void
     ) async throws {
         try await send(command, body, connected: {}, take)
     }
 
-    /// - Parameter connected: Is called once there is a connection.
+    /// - Parameter connected: Called once there is a connection.
     private func send(
         _ command: ControlCommand, _ body: [UInt8], connected: () -> Void,
         _ take: (ArraySlice<UInt8>) async throws -> Void
@@ -60,7 +59,7 @@ package struct ControlClient: Sendable {
         }
     }
 
-    /// Sends a command and gives its whole answer.
+    /// Sends a command and returns the whole answer.
     ///
     /// - Throws: As above; `Unanswered` after the timeout.
     package func send(_ command: ControlCommand, body: [UInt8] = []) async throws -> [UInt8] {
@@ -71,7 +70,7 @@ package struct ControlClient: Sendable {
             return answer
         }
         if let answer { return answer }
-        // As long as there is no connection, it waits for a place.
+        // Without a connection, it is still waiting for a free slot.
         guard isConnected.withLock(\.self) else { throw unreached(EAGAIN) }
         let request = "\(command.method.rawValue) \(command.target) at \"\(socketPath)\""
         throw Unanswered(
@@ -98,16 +97,16 @@ package struct ControlClient: Sendable {
         }
     }
 
-    /// How long one attempt waits for a place: whoever is cancelled leaves no thread behind for longer.
+    /// How long one attempt waits for a free slot: a cancelled caller leaves a thread blocked for no longer.
     private static let wait: Duration = .milliseconds(250)
 
-    /// Where as many clients wait as may, it waits with them, for as long as the answer may take.
+    /// Connects. If the socket's backlog is full, it waits for as long as the answer may take.
     private func connected() async throws(SystemError) -> Int32 {
         let end = ContinuousClock.now + (timeout ?? .seconds(30))
         var wait = Duration.zero
         while true {
             do throws(SystemError) {
-                // NIO takes no path that is longer than 103 bytes.
+                // NIO accepts no path longer than 103 bytes.
                 if wait == .zero { return try UnixAddress.connect(to: socketPath) }
                 return try await onPool { [socketPath, wait] () throws(SystemError) in
                     try UnixAddress.connect(to: socketPath, timeout: wait)
@@ -119,7 +118,7 @@ package struct ControlClient: Sendable {
         }
     }
 
-    /// How this user comes to be one of those that may query the daemon, if they are a group.
+    /// How this user can join the group whose members may query the daemon, if there is one.
     private var membership: String? {
         var status = stat()
         guard stat(socketPath, &status) == 0, status.st_mode & 0o060 == 0o060, status.st_gid != 0 else {
@@ -164,7 +163,8 @@ package struct ControlClient: Sendable {
                 ])
             var parts: [HTTPClientRequestPart] = [.head(head)]
             if !body.isEmpty { parts.append(.body(.byteBuffer(NIOCore.ByteBuffer(bytes: body)))) }
-            // All at once: after the last byte the daemon may answer and close, and nothing can be written then.
+            // Written in one call: after the last byte the daemon may answer and close, and further writes
+            // would fail.
             try await outbound.write(contentsOf: parts + [.end(nil)])
 
             var status: HTTPResponseStatus?
@@ -202,8 +202,8 @@ package struct ControlClient: Sendable {
     }
 }
 
-/// The one thread on which all of a process's clients wait for their daemons. It is started with the first
-/// request, and sleeps in the kernel while there is none.
+/// The one thread on which all clients of a process wait for their daemons. It starts with the first request,
+/// and sleeps in the kernel while there is none.
 enum ControlThread {
     static let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
 }

@@ -1,47 +1,47 @@
 package import FoundationEssentials
 
-/// Everything that can be asked of a running daemon. Where a store is nil, every store is meant.
+/// Every request to a running daemon. A nil store stands for every store.
 package enum ControlCommand: Sendable, Hashable {
     case status
     case health
-    /// Answered by text, not JSON.
+    /// The answer is text, not JSON.
     case metrics
     case doctor(store: String?)
     case consumers(store: String?)
     /// - to: A token, `oldest`, `newest`, or a date.
-    /// - skip: Whether it may go forward.
-    /// - dryRun: Whether it is only said what that would be.
+    /// - skip: Whether the consumer may move forward.
+    /// - dryRun: Whether to report the effect only.
     case moveConsumer(
         String, to: String, store: String? = nil, skip: Bool = false, dryRun: Bool = false)
     case hooks
     /// The manifest is the request's body.
     ///
-    /// - before: In front of which merge hook those of the manifest go that do not say it themselves.
+    /// - before: The merge hook before which to insert those of the manifest that name none themselves.
     /// - persist: Whether they are kept over a restart.
-    /// - file: What the manifest is called in messages, and where relative paths in it begin.
+    /// - file: The manifest's name in messages; relative paths in it start at its folder.
     case addHooks(before: UUID? = nil, persist: Bool = false, file: String? = nil)
     case removeHooks(HookSelection)
     case plugins
     case restartPlugin(String)
-    /// - hook: Nil is the plugin's first.
-    /// - token: The transaction whose call is made; nil for an invented one.
-    /// - dryRun: Whether the call is only shown.
+    /// - hook: Nil for the plugin's first hook.
+    /// - token: The transaction for which to make the call; nil for a made-up one.
+    /// - dryRun: Whether to show the call only.
     case testPlugin(String, hook: String? = nil, token: String? = nil, dryRun: Bool = false)
     case reload
-    /// - consumer: The only one that is meant.
+    /// - consumer: The only consumer to pause; nil pauses the store.
     /// - keep: Whether it stays paused over a restart.
     case pause(store: String?, consumer: String? = nil, keep: Bool = false)
     case resume(store: String?, consumer: String? = nil)
-    /// The timeout is a duration as in the configuration; nil is a minute.
+    /// The timeout is a duration as in the configuration; nil stands for one minute.
     case run(store: String?, timeout: String? = nil)
     /// The timeout is a duration as in the configuration; nil waits as long as it takes.
     case wait(consumer: String, token: String, store: String? = nil, timeout: String? = nil)
-    /// - consumer: Only what is delivered to it.
-    /// - after: Begin after this transaction; nil begins with what comes.
+    /// - consumer: Restricts the stream to what is delivered to this consumer.
+    /// - after: The transaction after which to start; nil starts with the next commit.
     case follow(store: String? = nil, consumer: String? = nil, after: String? = nil)
     case feed(FeedRequest)
     case acknowledge(FeedRequest, token: String)
-    /// - force: Whether consumers that hold back the cleaning are passed by.
+    /// - force: Whether to clean even what other consumers still need.
     case clean(store: String? = nil, dryRun: Bool = false, force: Bool = false)
     case resync(context: String, store: String? = nil, consumer: String? = nil)
     case deadLetters(store: String?)
@@ -51,11 +51,11 @@ package enum ControlCommand: Sendable, Hashable {
     case setLogLevel(String)
 }
 
-/// Which hooks are meant.
+/// Selects hooks.
 package struct HookSelection: Sendable, Hashable {
     package enum Which: Sendable, Hashable {
         case id(UUID)
-        /// Observers of exactly this entity (`*` for those of every one) and this operation.
+        /// Observers of exactly this entity (`*` selects those of every entity) and this operation.
         case pair(entity: String, operation: String)
         case all
     }
@@ -70,7 +70,7 @@ package struct HookSelection: Sendable, Hashable {
     }
 }
 
-/// Which feed is meant.
+/// Selects a feed.
 package struct FeedRequest: Sendable, Hashable {
     package var store: String?
     package var consumer: String
@@ -86,7 +86,7 @@ package struct FeedRequest: Sendable, Hashable {
 package struct DeadLetterSelection: Sendable, Hashable {
     /// `store:number`, as the list shows it; nil for all.
     package var id: String?
-    /// Of all, only this store's.
+    /// Restricts the selection to this store.
     package var store: String?
 
     package init(id: String? = nil, store: String? = nil) {

@@ -1,52 +1,52 @@
 import FoundationEssentials
 
-/// Why a request was not carried out: what programs get as `{"error": {…}}`.
+/// Why a request failed. Programs get it as `{"error": {…}}`.
 package struct ControlError: Error, Codable, Sendable, Hashable, CustomStringConvertible {
-    /// For programs. New ones may come; these stay.
+    /// For programs. Codes may be added; existing ones stay.
     package enum Code: String, Codable, Sendable, CaseIterable {
-        /// The request cannot be understood.
+        /// The request is malformed.
         case badRequest
         /// No such path.
         case unknownRequest
-        /// The path is right, the method is not.
+        /// The path exists, but not with this method.
         case wrongMethod
-        /// The body is longer than any manifest.
+        /// The body is larger than any manifest.
         case tooLarge
         /// Only root and the daemon's own user may change anything.
         case notPermitted
         case unknownStore, unknownConsumer, unknownContext, unknownHook, unknownPlugin, unknownDeadLetter
-        /// The configuration on disk is wrong: the old one stays in force.
+        /// The configuration on disk is invalid: the old one stays in force.
         case reloadRefused
-        /// The manifest is wrong: nothing was added.
+        /// The manifest is invalid: nothing was added.
         case manifestRefused
-        /// Several are meant; say which.
+        /// Several match: the request must say which.
         case ambiguous
         case paused
-        /// Another program is connected to the feed.
+        /// Another client is connected to the feed.
         case feedInUse
-        /// The user, or all users together, have as many connections as they may have.
+        /// The user, or all users together, have reached the limit of connections.
         case tooManyConnections
-        /// The store is not there, or cannot be read, for now.
+        /// The store is missing, or cannot be read at the moment.
         case storeNotOpen
-        /// A file system is full, or may not be written.
+        /// A file system is full or read-only.
         case noSpace
         case tokenInvalid, tokenForeign, tokenAhead, tokenExpired
-        /// The feed has not sent the token to a program of this user since the daemon's start.
+        /// The feed has not sent the token to a client of this user since the daemon started.
         case tokenNotSent
-        /// It did not come to pass in the time given.
+        /// It did not happen within the timeout.
         case timedOut
-        /// The hook that was called again failed again.
+        /// The retried call failed again.
         case hookFailed
-        /// The daemon ends.
+        /// The daemon is stopping.
         case stopping
-        /// What was asked for failed.
+        /// The requested operation failed.
         case failed
     }
 
     package let code: Code
-    /// What, which, why, and what to do.
+    /// What failed, for which object, why, and the remedy.
     package let message: String
-    /// A line each, where there is more than one thing to say.
+    /// One problem per line, if there are several.
     package let problems: [String]?
 
     package init(_ code: Code, _ message: String, problems: [String]? = nil) {
@@ -57,7 +57,7 @@ package struct ControlError: Error, Codable, Sendable, Hashable, CustomStringCon
 
     package var description: String { ([message] + (problems ?? [])).joined(separator: "\n") }
 
-    /// The status of the answer (RFC 9110, 15).
+    /// The status code of the answer (RFC 9110, 15).
     package var httpStatus: Int {
         switch code {
         case .badRequest, .tokenInvalid, .ambiguous: 400
@@ -79,20 +79,20 @@ package struct ControlError: Error, Codable, Sendable, Hashable, CustomStringCon
     }
 }
 
-/// The body of an answer that is an error; also the last line of a stream that breaks off.
+/// The body of an error answer; also the last line of a stream that breaks off.
 package struct ControlFailure: Codable, Sendable, Hashable {
     package let error: ControlError
 
     package init(_ error: ControlError) { self.error = error }
 
-    /// The error that a line is, where a stream breaks off with it.
+    /// The error in a line with which a stream breaks off.
     package static func error(in line: ArraySlice<UInt8>) throws -> ControlError? {
         guard line.starts(with: #"{"error":"#.utf8) else { return nil }
         return try ControlJSON.read(ControlFailure.self, from: Array(line)).error
     }
 }
 
-/// Messages as JSON: one line, members in the order of their names, those without a value left out.
+/// Encodes messages as JSON: on one line, with members sorted by name and without those that have no value.
 package enum ControlJSON {
     package static func bytes(_ message: some Encodable) throws -> [UInt8] {
         let encoder = JSONEncoder()

@@ -1,11 +1,11 @@
 import FoundationEssentials
 
-/// Takes the parameters of a query one by one, and knows what was not asked for.
+/// Takes the parameters of a query one by one, and reports those that were not expected.
 struct QueryReader {
     private var values: [String: String] = [:]
 
-    /// An empty value is refused: an empty name of a store, as of a variable that is not set, must not mean all
-    /// stores, nor `?dryRun` no dry run.
+    /// An empty value is refused: an empty store name, for instance from an unset variable, must not stand for
+    /// all stores, nor `?dryRun` for `dryRun=false`.
     init(_ items: [URLQueryItem]) throws(ControlError) {
         for item in items {
             guard let value = item.value, !value.isEmpty else {
@@ -17,7 +17,7 @@ struct QueryReader {
         }
     }
 
-    /// Nil if it is not there.
+    /// Nil if it is missing.
     mutating func take(_ name: String) -> String? { values.removeValue(forKey: name) }
 
     mutating func need(_ name: String) throws(ControlError) -> String {

@@ -6,7 +6,7 @@ struct ControlRoute: Sendable {
 
     let method: ControlCommand.Method
     let path: String
-    /// Makes the command of a query.
+    /// Parses a query into the command.
     let read: @Sendable (inout QueryReader) throws -> ControlCommand
 
     private init(
@@ -81,13 +81,13 @@ extension ControlCommand {
 
     package var method: Method { request.method }
 
-    /// Whether it changes what the daemon does: that is for root and the daemon's own user. Acknowledging what a feed
-    /// has sent is part of reading it.
+    /// Whether it changes what the daemon does, which only root and the daemon's own user may do. Acknowledging
+    /// what a feed has sent is part of reading it.
     package var steers: Bool {
         if case .acknowledge = self { false } else { method != .get }
     }
 
-    /// How it is asked for: what its route reads.
+    /// The request for this command, which its route reads back.
     var request: (method: Method, path: String, query: ControlRoute.Query) {
         let (method, path, query): (Method, String, ControlRoute.Query) =
             switch self {
@@ -143,21 +143,21 @@ extension ControlCommand {
         return (method, "/v1/" + path, query)
     }
 
-    /// Path and query.
+    /// The path and the query.
     package var target: String {
         let (_, path, query) = request
         var components = URLComponents()
         components.path = path
         let items = query.compactMap { name, value in value.map { URLQueryItem(name: name, value: $0) } }
         if !items.isEmpty { components.queryItems = items }
-        // Left as it is by URLComponents, and read as a blank (below).
+        // URLComponents leaves "+" unescaped, and a server reads it as a blank (see below).
         components.percentEncodedQuery = components.percentEncodedQuery?.replacing("+", with: "%2B")
         return components.string ?? components.path
     }
 
     /// Reads a request's first line.
     ///
-    /// - Throws: `ControlError` that says what is wrong with it.
+    /// - Throws: `ControlError` with what is wrong with it.
     package init(method: String, target: String) throws(ControlError) {
         guard var components = URLComponents(string: target) else {
             throw ControlError(.badRequest, "\"\(target)\" is not a path with a query.")
@@ -171,7 +171,8 @@ extension ControlCommand {
             let allowed = routes.map(\.method.rawValue).joined(separator: " and ")
             throw ControlError(.wrongMethod, "\(components.path) accepts \(allowed), not \(method).")
         }
-        // What forms send, and with them many libraries: https://url.spec.whatwg.org/#urlencoded-parsing
+        // Forms, and with them many libraries, send "+" for a blank:
+        // https://url.spec.whatwg.org/#urlencoded-parsing
         components.percentEncodedQuery = components.percentEncodedQuery?.replacing("+", with: "%20")
         var query = try QueryReader(components.queryItems ?? [])
         do {
@@ -184,6 +185,6 @@ extension ControlCommand {
 }
 
 extension Bool {
-    /// What is false is left out.
+    /// False is left out.
     fileprivate var query: String? { self ? "true" : nil }
 }

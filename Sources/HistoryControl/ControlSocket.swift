@@ -1,26 +1,28 @@
 internal import Glibc
 internal import PersistentHistory
 
-/// Where the daemon listens, and historyctl knocks.
+/// Where the daemon listens and historyctl connects.
 package enum ControlSocket {
-    /// What the service manager makes for the system's daemon (RuntimeDirectory=historyd).
+    /// Created by the service manager for the system's daemon (RuntimeDirectory=historyd).
     package static let system = "/run/historyd/control.sock"
 
-    /// `control.sock` in `$RUNTIME_DIRECTORY` (systemd.exec(5)); without one, in the state folder, which
-    /// is one daemon's own.
+    /// `control.sock` in `$RUNTIME_DIRECTORY` (systemd.exec(5)), or else in the state folder, which belongs to
+    /// one daemon.
     package static func server(environment: [String: String]) -> String {
         inRuntimeFolder(environment) ?? inStateFolder(environment)
     }
 
-    /// The daemon that a client talks to. Where its environment names a folder, it is the one there. Otherwise
-    /// the user's own comes before the system's: first the one that runs as a service of the user, then the one
+    /// The daemon that a client talks to. If the environment names a folder, it is the one there. Otherwise the
+    /// user's own daemon takes precedence over the system's: first one that runs as a user service, then one
     /// that was started by hand.
     ///
-    /// - Parameter isListening: Whether there is a daemon at a socket, even one that refuses this user.
+    /// - Parameters:
+    ///   - environment: The client's environment.
+    ///   - isListening: Whether there is a daemon at a socket, even one that refuses this user.
     package static func client(environment: [String: String], isListening: (String) -> Bool) -> String {
         if let path = inRuntimeFolder(environment) { return path }
         if environment["STATE_DIRECTORY"] != nil { return inStateFolder(environment) }
-        // Of a service of the user: RuntimeDirectory=historyd is in this folder then (systemd.exec(5)).
+        // The socket of a user service: RuntimeDirectory=historyd is in this folder then (systemd.exec(5)).
         let ofService = environment["XDG_RUNTIME_DIR"].flatMap {
             $0.isEmpty ? nil : "\($0)/historyd/control.sock"
         }
@@ -36,7 +38,8 @@ package enum ControlSocket {
         return client(environment: environment, isListening: isListening)
     }
 
-    /// The sockets of all daemons that a client may find: its own first, then the system's and its instances'.
+    /// The sockets of all daemons that a client may find: its default first, then the system's and its
+    /// instances'.
     package static func all() -> [String] {
         var instances: [String] = []
         if let folder = opendir("/run") {
@@ -58,11 +61,11 @@ package enum ControlSocket {
             close(try UnixAddress.connect(to: path))
             return true
         } catch {
-            // EAGAIN: so many connections wait that no further one may (connect(2)).
+            // EAGAIN: the backlog is full (connect(2)).
             if error.number == EAGAIN { return true }
             guard error.number == EACCES || error.number == EPERM else { return false }
         }
-        // It may also be a folder on the way that refuses.
+        // The error may also come from a folder on the path.
         var status = stat()
         return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
     }
@@ -76,7 +79,7 @@ package enum ControlSocket {
     }
 }
 
-/// The folder with the daemon's memory.
+/// The folder with the daemon's state.
 package enum StateFolderPath {
     /// `$STATE_DIRECTORY` (systemd.exec(5)), else `$XDG_STATE_HOME/historyd`, else
     /// `~/.local/state/historyd` (the XDG Base Directory Specification).

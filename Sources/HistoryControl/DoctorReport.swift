@@ -1,27 +1,27 @@
-/// What can be wrong where it is installed, checked by the daemon itself: as its user, within its sandbox.
+/// Problems of the installation, as the daemon itself finds them: as its user, within its sandbox.
 package struct DoctorReport: Codable, Sendable, Hashable {
     package enum Check: String, Codable, Sendable, CaseIterable {
-        /// The daemon's and others' rights on a store, its folder and the files beside it.
+        /// The daemon's and others' permissions on a store, its folder and the files beside it.
         case store
-        /// Rights on a replica, for the daemon and for its readers.
+        /// Permissions on a replica, for the daemon and for its readers.
         case replica
         /// Whether a plugin's command can be started.
         case plugin
         /// Whether file changes can be watched.
         case inotify
-        /// Whether the clock tells about the time that stands in the history.
+        /// Whether the clock roughly agrees with the times in the history.
         case clock
-        /// Room on a disk.
+        /// Free space on a disk.
         case space
     }
 
     package struct Finding: Codable, Sendable, Hashable {
         package var check: Check
-        /// What was checked: a path, a plugin's name.
+        /// The checked object: a path, or a plugin's name.
         package var subject: String
-        /// What is wrong, and what mends it; not there where nothing is wrong.
+        /// The problem and its remedy; absent if there is none.
         package var problem: String?
-        /// What is worth knowing, though it is not wrong.
+        /// A remark that is not a problem.
         package var note: String?
 
         package init(_ check: Check, _ subject: String, problem: String? = nil, note: String? = nil) {
@@ -32,7 +32,7 @@ package struct DoctorReport: Codable, Sendable, Hashable {
         }
     }
 
-    /// Whom it was checked for.
+    /// The user as which the checks ran.
     package var user: String
     package var findings: [Finding]
 

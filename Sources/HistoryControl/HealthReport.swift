@@ -1,9 +1,9 @@
-/// What somebody has not had of a store's history.
+/// What a consumer, a replica or a feed has not received of a store's history.
 package struct LagReport: Codable, Sendable, Hashable {
     package var transactions: Int
-    /// Whether there are more: a long backlog is not counted to its end. Not there otherwise.
+    /// Whether there are more: a long backlog is not counted completely. Absent otherwise.
     package var isAtLeast: Bool?
-    /// The age of the oldest of them, 0 where there is none.
+    /// The age of the oldest of them; 0 if there are none.
     package var seconds: Double
 
     package init(transactions: Int, isAtLeast: Bool?, seconds: Double) {
@@ -13,11 +13,11 @@ package struct LagReport: Codable, Sendable, Hashable {
     }
 }
 
-/// Whether the daemon does what it is for.
+/// Whether the daemon does its work.
 package struct HealthReport: Codable, Sendable, Hashable {
     package enum Verdict: String, Codable, Sendable, CaseIterable, Comparable {
         case healthy
-        /// Everything is delivered, and something wants attention.
+        /// Everything is delivered, but something needs attention.
         case degraded
         /// Something is not delivered.
         case failing
@@ -28,11 +28,11 @@ package struct HealthReport: Codable, Sendable, Hashable {
         package var rank: Int32 { Int32(Self.allCases.firstIndex(of: self) ?? 0) }
     }
 
-    /// What may be wrong.
+    /// The cause of a verdict other than healthy.
     package enum Cause: String, Codable, Sendable, CaseIterable {
-        /// The daemon does not answer. Only `historyctl` says so.
+        /// The daemon does not answer. Only `historyctl` reports this.
         case notAnswering
-        /// The system refuses the threads that stores need.
+        /// The system refuses threads that stores need.
         case threadsLacking
         case storeNotOpen
         /// A folder whose files are stores cannot be watched.
@@ -47,34 +47,34 @@ package struct HealthReport: Codable, Sendable, Hashable {
         case notTracked
         /// A hook failed for the last time: its consumer waits.
         case hookHeld
-        /// A consumer cannot go on.
+        /// A consumer cannot continue.
         case consumerStuck
         /// A replica cannot be written.
         case replicaNotWritable
-        /// A plugin does not take in the changes of a context that it keeps.
+        /// A plugin does not process the changes of a context that it keeps.
         case contextFailing
-        /// A plugin's process ends again and again.
+        /// A plugin's process keeps ending.
         case pluginFailing
-        /// A consumer or a replica is further behind than `healthyLag`.
+        /// A consumer or a replica lags by more than `healthyLag`.
         case lagging
-        /// A hook failed, and is tried again.
+        /// A hook failed, and is retried.
         case hookRetrying
         /// A plugin's process has ended, and has not worked since.
         case pluginRestarting
-        /// Calls were given up, and wait to be retried or dropped.
+        /// Calls were given up, and are kept to be retried or dropped.
         case deadLetters
-        /// A feed's program has not acknowledged for longer than `healthyLag`.
+        /// A feed's client has not acknowledged for longer than `healthyLag`.
         case feedLagging
-        /// History is kept for a consumer that has not moved for long.
+        /// History is kept for a consumer that has not moved for a long time.
         case historyKept
         /// History cannot be cleaned.
         case cleaningFailing
-        /// An operator holds the delivery.
+        /// An operator has paused the delivery.
         case paused
-        /// The configuration was read again and refused: an older one is in force.
+        /// The configuration was reloaded and refused: an older one is in force.
         case reloadRefused
 
-        /// How bad it is.
+        /// How severe it is.
         package var verdict: Verdict {
             switch self {
             case .notAnswering, .threadsLacking, .storeNotOpen, .folderNotWatched, .folderCrowded, .storeStuck,
@@ -94,13 +94,13 @@ package struct HealthReport: Codable, Sendable, Hashable {
     package struct Reason: Codable, Sendable, Hashable {
         package var verdict: Verdict
         package var cause: Cause
-        /// Where it is; what does not apply is not there.
+        /// Where the problem is; members that do not apply are absent.
         package var store: String?
         package var consumer: String?
         package var context: String?
         package var hook: String?
         package var plugin: String?
-        /// For people.
+        /// For readers.
         package var message: String
 
         package init(
@@ -119,11 +119,11 @@ package struct HealthReport: Codable, Sendable, Hashable {
     }
 
     package var verdict: Verdict
-    /// The worst first; empty where it is healthy.
+    /// The most severe first; empty if healthy.
     package var reasons: [Reason]
 
     package init(reasons: [Reason]) {
-        // In the order of the causes, and of the names that they came in.
+        // In the order of the causes, then in the given order.
         let order = Cause.allCases.enumerated().reduce(into: [Cause: Int]()) { $0[$1.element] = $1.offset }
         self.reasons = reasons.enumerated().sorted {
             (order[$0.element.cause] ?? 0, $0.offset) < (order[$1.element.cause] ?? 0, $1.offset)

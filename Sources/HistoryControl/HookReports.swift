@@ -7,26 +7,26 @@ package struct HookReport: Codable, Sendable, Hashable {
         case persisted
     }
 
-    /// The place in the order of its kind, from 1.
+    /// The position in the order of its kind, from 1.
     package var position: Int
     package var id: String
     package var name: String
     package var kind: String
-    /// For an observer; `*` is every entity.
+    /// For an observer; `*` stands for every entity.
     package var entity: String?
     /// For an observer.
     package var operations: [String]?
-    /// Not there for every store, every consumer.
+    /// Absent for every store, every consumer.
     package var store: String?
     package var consumer: String?
     package var before: String?
     /// Whether an observer is called once for each batch.
     package var batch: Bool?
-    /// For an observer that has them.
+    /// For an observer that filters by them.
     package var properties: [String]?
     package var `where`: String?
     package var origin: Origin
-    /// Since the daemon began, or the hook was added: calls that succeeded, attempts that failed.
+    /// Successful calls and failed attempts since the daemon started, or since the hook was added.
     package var calls: Int
     package var failures: Int
     package var lastCallAt: String?
@@ -52,7 +52,7 @@ package struct HookList: Codable, Sendable, Hashable {
     package init(hooks: [HookReport]) { self.hooks = hooks }
 }
 
-/// Hooks that came or went.
+/// Hooks that were added or removed.
 package struct HookChange: Codable, Sendable, Hashable {
     package var added: [HookName]?
     package var removed: [HookName]?

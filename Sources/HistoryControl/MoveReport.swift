@@ -4,11 +4,11 @@ package struct MoveReport: Codable, Sendable, Hashable {
     package var consumer: String
     package var from: String
     package var to: String
-    /// The transactions in between that are for the consumer, and the calls that they make: those that come again, or
-    /// those that are left out.
+    /// The number of transactions for the consumer in between, and of the calls that they make. They are
+    /// repeated, or skipped.
     package var transactions: Int
     package var calls: Int
-    /// Whether there are more: what takes long to count is not counted to its end. Not there otherwise.
+    /// Whether there are more: a long count is not completed. Absent otherwise.
     package var isAtLeast: Bool?
     package var isForward: Bool
     package var isDryRun: Bool

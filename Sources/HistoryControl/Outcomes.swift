@@ -1,12 +1,12 @@
-/// A configuration that was read again and is in force.
+/// The result of a reload: the configuration is in force.
 package struct ReloadReport: Codable, Sendable, Hashable {
-    /// Stores that were begun, ended, or begun again because their configuration changed; all others
-    /// were left alone.
+    /// Stores that were started, ended, or restarted because their configuration changed. All others were left
+    /// alone.
     package var stores: Changes
     /// Plugins' processes, likewise.
     package var plugins: Changes
     package var hooks: Int
-    /// Stores that wait, and what for; nil if none does.
+    /// Stores that wait, and for what; nil if there are none.
     package var warnings: [String]?
 
     package struct Changes: Codable, Sendable, Hashable {
@@ -32,12 +32,12 @@ package struct PauseReport: Codable, Sendable, Hashable {
 
     package struct Store: Codable, Sendable, Hashable {
         package var name: String
-        /// The only one that was; not there where the store was.
+        /// The only consumer affected; absent if the whole store is.
         package var consumer: String?
         package var paused: Bool
-        /// Whether the pause outlives the daemon; not there where there is none.
+        /// Whether the pause outlives the daemon; absent if there is none.
         package var kept: Bool?
-        /// Consumers that stay paused where their store goes on; not there where none does.
+        /// Consumers that stay paused while their store continues; absent if there are none.
         package var pausedConsumers: [String]?
 
         package init(name: String, paused: Bool) {
@@ -49,13 +49,13 @@ package struct PauseReport: Codable, Sendable, Hashable {
     package init(stores: [Store]) { self.stores = stores }
 }
 
-/// Where a consumer is after a wait, or a feed after what was acknowledged.
+/// The position of a consumer after a wait, or of a feed after an acknowledgement.
 package struct PositionReport: Codable, Sendable, Hashable {
     package var store: String
     package var consumer: String
     /// The feed.
     package var context: String?
-    /// At the token that was waited for or acknowledged, or after it.
+    /// At or after the requested token.
     package var cursor: String
 
     package init(store: String, consumer: String, context: String? = nil, cursor: String) {
@@ -71,17 +71,17 @@ package struct CleanReport: Codable, Sendable, Hashable {
 
     package struct Store: Codable, Sendable, Hashable {
         package var name: String
-        /// The oldest token that works afterwards, or would.
+        /// The oldest token that is valid after the cleanup.
         package var through: String
-        /// Changes that were deleted; for a dry run, that would be.
+        /// The number of deleted changes; for a dry run, of those that would be deleted.
         package var changes: Int
         package var isDryRun: Bool
         /// Consumers and feeds for which the rest is kept, the slowest first.
         package var keptFor: [Keeper]
-        /// Consumers that were passed by, with `force` or because they have stood still for too long:
-        /// they start over.
+        /// Consumers whose history was deleted, because of `force` or because they have not moved for too long.
+        /// They start over.
         package var passedBy: [String]
-        /// What is kept because it is younger than `keep`; not there where nothing is.
+        /// What is kept because it is younger than `keep`; absent if there is none.
         package var tooYoung: TooYoung?
 
         package struct TooYoung: Codable, Sendable, Hashable {
@@ -97,9 +97,9 @@ package struct CleanReport: Codable, Sendable, Hashable {
 
         package struct Keeper: Codable, Sendable, Hashable {
             package var consumer: String
-            /// The consumer's feed, where it is one.
+            /// The consumer's feed, if it is one.
             package var context: String?
-            /// The changes that it has not had.
+            /// The number of changes that it has not received.
             package var changes: Int
 
             package init(consumer: String, context: String? = nil, changes: Int) {
@@ -134,7 +134,7 @@ package struct ResyncReport: Codable, Sendable, Hashable {
     package var store: String
     package var consumer: String
     package var context: String
-    /// What it shows now.
+    /// The position that it shows now.
     package var token: String
 
     package init(store: String, consumer: String, context: String, token: String) {
@@ -157,7 +157,8 @@ package struct DeadLetterReport: Codable, Sendable, Hashable {
     package var reason: String
     package var attempts: Int
     package var keptAt: String
-    /// The call's parameters, as the hook got them: JSON in a text. Nil for a user that may not read the store.
+    /// The call's parameters as the hook received them: JSON in a string. Nil for a user that may not read the
+    /// store.
     package var call: String?
 
     package init(
@@ -183,12 +184,12 @@ package struct DeadLetterList: Codable, Sendable, Hashable {
     package init(deadLetters: [DeadLetterReport]) { self.deadLetters = deadLetters }
 }
 
-/// What became of dead letters, by id.
+/// The outcome for each dead letter, by id.
 package struct DeadLetterOutcome: Codable, Sendable, Hashable {
-    /// Those whose call has succeeded now: they are gone.
+    /// Those whose call has succeeded now: they are removed.
     package var delivered: [String]?
     package var dropped: [String]?
-    /// Those that failed again, and stay.
+    /// Those that failed again, and are kept.
     package var failed: [Failure]?
 
     package struct Failure: Codable, Sendable, Hashable {

@@ -1,11 +1,11 @@
-/// Every plugin with a hook in force, or a context to keep.
+/// All plugins with a hook in force, or a context to update.
 package struct PluginList: Codable, Sendable, Hashable {
     package struct Plugin: Codable, Sendable, Hashable {
         package var name: String
         /// `coprocess` or `oneshot`.
         package var mode: String
         package var command: [String]
-        /// `running` or `failing`; not there for a plugin that is started for each call.
+        /// `running` or `failing`; absent for a plugin that is started for each call.
         package var state: PluginReport.State?
         /// How often its process has ended by itself since the daemon started.
         package var failures: Int
@@ -32,10 +32,10 @@ package struct PluginList: Codable, Sendable, Hashable {
     package init(plugins: [Plugin]) { self.plugins = plugins }
 }
 
-/// A plugin whose process was started again.
+/// A plugin whose process was restarted.
 package struct PluginRestart: Codable, Sendable, Hashable {
     package var plugin: String
-    /// Why the new process does not run; not there where it does.
+    /// Why the new process does not run; absent if it does.
     package var problem: String?
 
     package init(plugin: String, problem: String?) {
@@ -44,14 +44,14 @@ package struct PluginRestart: Codable, Sendable, Hashable {
     }
 }
 
-/// A call that was made to try a hook, and its outcome.
+/// A test call to a hook, and its outcome.
 package struct PluginTest: Codable, Sendable, Hashable {
     package var hook: String
     /// The parameters.
     package var call: String
-    /// Nil if the call was only to be shown.
+    /// Nil if the call was only shown.
     package var succeeded: Bool?
-    /// What a merge hook has answered: `goOn` or `finish`.
+    /// A merge hook's answer: `goOn` or `finish`.
     package var result: String?
     /// Why it failed.
     package var problem: String?

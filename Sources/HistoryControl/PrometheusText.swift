@@ -1,8 +1,8 @@
-/// OpenMetrics text as Prometheus' own older format, which node_exporter's textfile collector and `promtool check
-/// metrics` read.
+/// Converts OpenMetrics text to Prometheus' own older format, which node_exporter's textfile collector and
+/// `promtool check metrics` read.
 ///
-/// There, a counter is called as its samples are, with `_total`; units have no line. The last line, `# EOF`, stays: a
-/// comment that shows that the text is whole.
+/// There, a counter has the name of its samples, with `_total`, and units have no line. The last line, `# EOF`,
+/// stays: it is a comment that shows that the text is complete.
 package enum PrometheusText {
     package static func converted(_ openMetrics: String) -> String {
         var counters: Set<Substring> = []

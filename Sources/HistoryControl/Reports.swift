@@ -1,21 +1,21 @@
-/// What the daemon is about.
+/// The state of the daemon.
 package struct DaemonReport: Codable, Sendable, Hashable {
     package var version: String
     package var processID: Int32
-    /// ISO 8601 UTC, as all times.
+    /// ISO 8601 in UTC, like all times.
     package var startedAt: String
     /// The line that `systemctl status` shows.
     package var summary: String
     /// The configuration's file.
     package var configuration: String
     package var logLevel: String
-    /// The last attempt to read the configuration again; not there before the first.
+    /// The last attempt to reload the configuration; absent before the first.
     package var reload: ReloadAttempt?
     package var hooks: Int
-    /// Those with a process that is kept; new members may come.
+    /// The plugins with a long-running process; members may be added.
     package var plugins: [PluginReport]?
     package var stores: [StoreReport]
-    /// Folders whose files are stores; not there where there are none.
+    /// Folders whose files are stores; absent if there are none.
     package var templates: [TemplateReport]?
 
     package init(
@@ -33,7 +33,7 @@ package struct DaemonReport: Codable, Sendable, Hashable {
     }
 }
 
-/// A plugin whose process is kept.
+/// A plugin with a long-running process.
 package struct PluginReport: Codable, Sendable, Hashable {
     package enum State: String, Codable, Sendable, CaseIterable {
         case running
@@ -56,7 +56,7 @@ package struct PluginReport: Codable, Sendable, Hashable {
 
 package struct ReloadAttempt: Codable, Sendable, Hashable {
     package var at: String
-    /// Empty if the configuration was taken.
+    /// Empty if the configuration was accepted.
     package var problems: [String]
 
     package init(at: String, problems: [String]) {
@@ -68,36 +68,36 @@ package struct ReloadAttempt: Codable, Sendable, Hashable {
 package struct StoreReport: Codable, Sendable, Hashable {
     package enum State: String, Codable, Sendable, CaseIterable {
         case open
-        /// Not there, or not to be read: it is tried again when something changes.
+        /// Missing or unreadable: the daemon tries again when something changes.
         case waiting
         /// Nothing is delivered until `resume`.
         case paused
-        /// Nothing happens in it: it is opened with the next commit.
+        /// Idle: it is opened with the next commit.
         case resting
     }
 
     package var name: String
     package var path: String
-    /// The name of the entry, if that has a folder.
+    /// The name of the store's entry, if that has a folder.
     package var template: String?
     package var state: State
     /// Why it waits.
     package var problem: String?
-    /// The newest transaction's; not there while the store is not open.
+    /// The newest transaction's token; absent while the store is not open.
     package var newest: String?
-    /// The oldest token that still works.
+    /// The oldest valid token.
     package var oldest: String?
-    /// Configured entities that are not tracked as configured; not there where all are.
+    /// Configured entities that are not tracked as configured; absent if all are.
     package var untracked: [UntrackedEntity]?
-    /// How many changes by unlisted authors are kept for ever: those are neither delivered nor cleaned. Not there
-    /// where they are.
+    /// How many changes by unlisted authors are kept forever, because they are neither delivered nor cleaned.
+    /// Absent if they are.
     package var unlistedChanges: Int?
-    /// Whether history is deleted only by hand; not there where a strategy does it.
+    /// Whether history is deleted only by hand; absent if a strategy does it.
     package var neverCleaned: Bool?
-    /// What a cleanup waits for; not there where none waits for long.
+    /// What a cleanup waits for; absent if none waits for long.
     package var cleaningWaits: String?
-    /// How many changes the history has, but for those that were kept in an earlier cleanup; not there while the store
-    /// is not open.
+    /// How many changes the history has, without those that an earlier cleanup kept; absent while the store is
+    /// not open.
     package var changes: Int64?
     package var consumers: [ConsumerReport] = []
 
@@ -121,15 +121,15 @@ package struct UntrackedEntity: Codable, Sendable, Hashable {
 
 package struct ConsumerReport: Codable, Sendable, Hashable {
     package enum State: String, Codable, Sendable, CaseIterable {
-        /// It has had everything.
+        /// It has received everything.
         case level
-        /// There is more for it, and it is at work.
+        /// There is more for it, and it is processing that.
         case behind
-        /// There is more for it, and its batch window is not over.
+        /// There is more for it, and its batch window has not ended.
         case gathering
-        /// Something failed, and is tried again.
+        /// Something failed, and is retried.
         case retrying
-        /// A hook failed for the last time: it waits for that hook, which is tried again.
+        /// A hook failed for the last time: the consumer waits for that hook, which is retried.
         case held
         case paused
         /// Its store is not open.
@@ -145,16 +145,16 @@ package struct ConsumerReport: Codable, Sendable, Hashable {
     package var cursor: String?
     /// When that was.
     package var movedAt: String?
-    /// How many numbers its cursor is behind the newest token: changes, its own included.
+    /// How far its cursor's number is behind the newest token's: this counts changes, its own included.
     package var behind: Int64?
-    /// What it has not had.
+    /// What it has not received.
     package var lag: LagReport?
-    /// What it is held by, or what failed.
+    /// The hook that holds it, or that failed.
     package var hook: String?
     package var problem: String?
-    /// Calls that were given up, and wait to be retried or dropped.
+    /// Calls that were given up, and are kept to be retried or dropped.
     package var deadLetters: Int?
-    /// Up to where its hooks are called again, because it was moved back; not there otherwise.
+    /// The position up to which its hooks are called again, because it was moved back; absent otherwise.
     package var replayThrough: String?
     /// When its batch window ends, while it gathers commits.
     package var windowEndsAt: String?
@@ -171,11 +171,11 @@ package struct ContextReport: Codable, Sendable, Hashable {
     package var name: String
     package var kind: String
     package var path: String?
-    /// Which plugin keeps it.
+    /// The plugin that keeps it.
     package var plugin: String?
-    /// Why it cannot be updated now.
+    /// Why it cannot be updated at the moment.
     package var problem: String?
-    /// What it has not had.
+    /// What it has not received.
     package var lag: LagReport?
     package var feed: FeedReport?
 
@@ -188,21 +188,21 @@ package struct ContextReport: Codable, Sendable, Hashable {
 package struct FeedReport: Codable, Sendable, Hashable {
     package enum State: String, Codable, Sendable, CaseIterable {
         case connected
-        /// It keeps its place.
+        /// It keeps its position.
         case disconnected
-        /// It has lost history, and has not acknowledged that yet.
+        /// It has lost history, and has not acknowledged the loss yet.
         case expired
     }
 
     package var state: State
-    /// The process that is connected.
+    /// The connected process.
     package var processID: Int32?
     /// The last transaction that was acknowledged.
     package var cursor: String
     /// When that was.
     package var movedAt: String
-    /// How many numbers that is behind the newest token: changes that are kept for it, its consumer's own
-    /// included until a cleanup passes over them.
+    /// How far its number is behind the newest token's: this counts the changes that are kept for it, its
+    /// consumer's own included until a cleanup deletes them.
     package var behind: Int64
 
     package init(state: State, processID: Int32?, cursor: String, movedAt: String, behind: Int64) {

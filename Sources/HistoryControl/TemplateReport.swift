@@ -1,4 +1,4 @@
-/// The stores of a folder, together.
+/// The stores of a folder, summed up.
 package struct TemplateReport: Codable, Sendable, Hashable {
     package var name: String
     package var folder: String
@@ -9,17 +9,17 @@ package struct TemplateReport: Codable, Sendable, Hashable {
     package var waiting = 0
     package var paused = 0
     package var resting = 0
-    /// Stores with a consumer that has not had everything.
+    /// Stores with a consumer that lags.
     package var lagging = 0
     /// Stores with a problem, or with a consumer that has one.
     package var failing = 0
     package var deadLetters = 0
     /// The longest lag of a consumer, in seconds.
     package var longestLag: Double = 0
-    /// Files that were refused since the folder is watched.
+    /// Files that were refused since the watch of the folder started.
     package var refused: Int
 
-    /// - Parameter stores: Those of all templates.
+    /// - Parameter stores: The stores of all templates.
     package init(
         name: String, folder: String, problem: String?, refused: Int, stores: some Sequence<StoreReport>
     ) {
@@ -44,17 +44,17 @@ package struct TemplateReport: Codable, Sendable, Hashable {
 }
 
 extension StoreReport {
-    /// Whether something is wrong with it, or with one of its consumers.
+    /// Whether it, or one of its consumers, has a problem.
     package var isFailing: Bool {
         problem != nil || untracked != nil || consumers.contains { $0.problem != nil }
     }
 
-    /// Whether it is named beside the others of its folder.
+    /// Whether it is listed by itself, and not only counted with its folder.
     package var isNotable: Bool { template == nil || isFailing || consumers.contains(where: \.isNotable) }
 }
 
 extension ConsumerReport {
-    /// Whether it is named beside those of the other stores of its folder.
+    /// Whether it is listed by itself, and not only counted with its folder.
     package var isNotable: Bool {
         template == nil || problem != nil || deadLetters ?? 0 > 0
             || [.held, .retrying, .waiting].contains(state)

@@ -4,7 +4,7 @@ import HistoryPlugins
 import Logging
 import PersistentHistory
 
-/// Makes of a configuration what a single run needs: plugins, their hooks, and the stores.
+/// Builds what one run needs from a configuration: plugins, their hooks, and the stores.
 struct Assembly: Sendable {
     let coprocesses: [CoprocessPlugin]
     let hooks: [Hook]
@@ -33,7 +33,7 @@ struct Assembly: Sendable {
 }
 
 extension ServedStore {
-    /// - Parameter plugins: What answers the calls now, by the plugins' names.
+    /// - Parameter plugins: The endpoints that answer calls now, by plugin name.
     init(_ store: StoreConfiguration, plugins: Locked<[String: any HookEndpoint]>) {
         let rule = DeliveryRule(
             authors: Set(names: store.authors.map(\.name)), deliversUnlisted: store.unlistedAuthors == .deliver,
@@ -84,7 +84,8 @@ extension ServedStore {
     }
 }
 
-/// A plugin by its name: another process serves it after a reload, and the store goes on.
+/// A plugin, looked up by its name for each call: a reload may replace its process while the store keeps
+/// running.
 private struct CurrentPlugin: ContextEndpoint {
     let name: String
     let plugins: Locked<[String: any HookEndpoint]>

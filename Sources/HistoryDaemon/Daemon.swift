@@ -7,9 +7,9 @@ package import Logging
 import PersistentHistory
 import ServiceLifecycle
 
-/// The daemon: a configuration, made to run until a signal ends it.
+/// Runs a configuration until a signal ends it.
 package struct Daemon: Sendable {
-    /// How long a stop may take beyond `stopTimeout`: plugins are given time to end, and then killed.
+    /// How long a stop may take beyond `stopTimeout`: plugins get time to end, and are then killed.
     static let teardown: Duration = .seconds(8)
 
     private let loaded: LoadedConfiguration
@@ -19,9 +19,10 @@ package struct Daemon: Sendable {
     private let level: LiveLogLevel
     private let notifier: ServiceNotifier
 
-    /// Reads which hooks were added to an earlier daemon to be kept.
+    /// Reads the hooks that were added to an earlier daemon and kept.
     ///
-    /// - Throws: `HistoryError` if these cannot be read, or not be moved aside where they do not fit the configuration.
+    /// - Throws: `HistoryError` if they cannot be read, or if one that does not fit the configuration cannot be
+    ///   moved aside.
     package init(
         _ loaded: LoadedConfiguration, stateFolder: StateFolder, logger: Logger, level: LiveLogLevel,
         notifier: ServiceNotifier
@@ -32,16 +33,16 @@ package struct Daemon: Sendable {
         self.notifier = notifier
         folder = stateFolder
         persisted = try PersistedHooks(stateFolder: stateFolder.path).load(for: loaded, logger)
-        // Before the daemon listens for it, it would end it.
+        // Until the daemon handles SIGHUP, that signal would end it.
         signal(SIGHUP, SIG_IGN)
     }
 
-    /// Serves all stores until SIGTERM or SIGINT; SIGHUP, or a request on the control socket, reads
-    /// the configuration again.
+    /// Serves all stores until SIGTERM or SIGINT. SIGHUP, or a request on the control socket, reloads the
+    /// configuration.
     ///
     /// - Throws: `HistoryError` where the daemon cannot go on.
     package func run(control: ControlListener, metrics: [Int32] = []) async throws {
-        // Before there are other threads.
+        // Before other threads exist.
         let (stop, reload) = (try SignalLine([SIGTERM, SIGINT]), try SignalLine([SIGHUP]))
         logger.report(.starting, "historyd \(HistoryVersion.current) starts, state \"\(folder.path)\".")
         level.level = loaded.configuration.logLevel
@@ -75,7 +76,7 @@ package struct Daemon: Sendable {
         let watchdog = WatchdogService(
             interval: ServiceNotifier.watchdogInterval(), notifier: notifier, logger: logger
         ) {
-            // While the loop turns, signals, timers and answers reach the stores.
+            // Signals, timers and answers reach the stores while the loop turns.
             await LoopActor.turn()
             for store in await engine.stores {
                 guard let time = store.control.standstill(), time > StoreControl.longestStandstill else {
@@ -86,7 +87,7 @@ package struct Daemon: Sendable {
                     "The store \"\(store.name)\" has made no progress for \(time.components.seconds) s.")
             }
         }
-        // The last is stopped first.
+        // The group stops the last one first.
         let services: [any Service] = [
             CounterKeeper(stateFolder: folder.path, status: engine.dependencies.status, logger: logger),
             engine.observer, engine.pluginHost, engine.storeHost, watchdog, statusLine(handler), jobs,
@@ -96,7 +97,7 @@ package struct Daemon: Sendable {
                 ? BackgroundService(work: nil)
                 : BackgroundService { try await handler.serveMetrics(on: metrics) },
             BackgroundService {
-                // What is refused is reported with all errors, and the old configuration stays in force.
+                // A refused reload is reported with all errors, and the old configuration stays in force.
                 while try await reload.next() != nil { _ = try? await handler.reload() }
             },
             BackgroundService {
@@ -115,7 +116,7 @@ package struct Daemon: Sendable {
             let why = hurry == .secondSignal ? "A second signal" : "The stop takes longer than \(limit().text)"
             logger.notice("\(why): calls in flight are cancelled, and repeated after the next start.")
         } isStuck: {
-            // Like a kill, which loses nothing: what was not saved is repeated.
+            // As safe as a kill: what was not saved is delivered again.
             logger.warning(
                 "Something still waits for a disk or a lock, and the daemon ends without it. What was not saved is repeated after the next start."
             )
@@ -123,7 +124,8 @@ package struct Daemon: Sendable {
         }
     }
 
-    /// Measures which consumers lag, for the status line: as often as the watchdog is fed, and not in its turn.
+    /// Measures which consumers lag, for the status line: as often as the watchdog is fed, but not as part of
+    /// its check.
     private func statusLine(_ handler: ControlHandler) -> BackgroundService {
         guard let interval = ServiceNotifier.watchdogInterval() else { return BackgroundService(work: nil) }
         return BackgroundService {
@@ -134,10 +136,11 @@ package struct Daemon: Sendable {
         }
     }
 
-    /// Reports when something holds up the loop: at most every ten seconds, because the metrics count all of it.
+    /// Reports when something blocks the loop: at most every ten seconds, because the metrics count every
+    /// stall.
     private func reportStalls() {
         let last = Locked<ContinuousClock.Instant?>(nil)
-        // The loop is there: this runs on it.
+        // The loop exists: this code runs on it.
         try? HistoryLoop.shared().onStall { [logger] stall in
             let now = ContinuousClock.now
             let isDue = last.withLock { last in
@@ -158,12 +161,12 @@ package struct Daemon: Sendable {
             let line = engine.dependencies.status.line
             notifier.notify(.ready, .status(line))
             logger.report(.ready, "\(line).")
-            // Until now, no consumer was served that would have waited.
+            // Earlier stalls delayed no consumer.
             reportStalls()
-            // Most of what was read of the program until now only the start-up needed.
+            // Most of the program's code that was read so far is needed only at start-up.
             cplatform_give_back_code()
         } isStopping: {
-            // The unit's TimeoutStopSec need not know the configuration.
+            // This way, the unit's `TimeoutStopSec` does not have to match the configuration.
             let limit = engine.stopTimeout.withLock { $0 } + Self.teardown
             notifier.notify(
                 .stopping, .status("Stopping"), .extendTimeout(limit + ServiceGroup.lastWait + .seconds(2)))
@@ -171,9 +174,9 @@ package struct Daemon: Sendable {
         }
     }
 
-    /// Works off everything there is, and returns: whether all consumers are level.
+    /// Processes everything there is, once, and returns whether all consumers are caught up.
     ///
-    /// - Throws: `HistoryError` if a store cannot be opened or read, after the others are done.
+    /// - Throws: `HistoryError` if a store cannot be opened or read, after the other stores are processed.
     package func runOnce() async throws -> Bool {
         level.level = loaded.configuration.logLevel
         LogLine.format = loaded.configuration.logFormat
@@ -199,7 +202,7 @@ package struct Daemon: Sendable {
         }
     }
 
-    /// Works off each store, whatever is wrong with another, and names each that could not be used.
+    /// Processes each store even if another one fails, and reports each store that could not be used.
     private func serveOnce(
         _ assembly: Assembly, _ registry: HookRegistry, _ status: LiveStatus, _ deliveries: DeliveryLog
     ) async throws -> Bool {
@@ -220,7 +223,8 @@ package struct Daemon: Sendable {
             switch outcome {
             case .success(let isStoreLevel): isLevel = isLevel && isStoreLevel
             case .failure(let error):
-                // The last one is reported by whoever ends with it. That of the state is the same for all stores.
+                // The caller reports the last error when it exits. An error of the state folder is the same for
+                // all stores.
                 if let failure, "\(failure)" != "\(error)" { logger.report(.storeUnusable, "\(failure)") }
                 failure = error
             }
@@ -229,7 +233,7 @@ package struct Daemon: Sendable {
         return isLevel
     }
 
-    /// - Returns: Whether its consumers are level.
+    /// - Returns: Whether the store's consumers are caught up.
     private func serveOnce(
         _ store: ServedStore, _ registry: HookRegistry, _ status: LiveStatus, _ deliveries: DeliveryLog
     ) async throws -> Bool {
@@ -255,7 +259,7 @@ extension LoadedConfiguration {
 }
 
 extension Logger {
-    /// For libraries whose notes on their own life would fill the log.
+    /// For libraries whose own messages would fill the log.
     fileprivate var quiet: Logger {
         var logger = self
         logger.logLevel = .error

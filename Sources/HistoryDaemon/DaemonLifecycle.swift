@@ -1,7 +1,7 @@
 import PersistentHistory
 import ServiceLifecycle
 
-/// Work until the daemon stops, which cancels it.
+/// Work that runs until the daemon stops and cancels it.
 struct BackgroundService: Service {
     /// Nil if there is nothing to do.
     let work: (@Sendable () async throws -> Void)?
@@ -40,16 +40,18 @@ enum StopHurry: Sendable {
 }
 
 extension ServiceGroup {
-    /// What was cancelled has ended after this time, unless it waits for a disk.
+    /// How long cancelled work may take to end. Only work that waits for a disk takes longer.
     static var lastWait: Duration { .seconds(5) }
 
-    /// Runs the services until a signal stops them and they have ended. A second signal shortens
-    /// that: calls in flight are cancelled, and repeated after the next start.
+    /// Runs the services until a signal stops them and they have ended. A second signal cancels calls in
+    /// flight, which are
+    /// repeated after the next start.
     ///
     /// - Parameters:
-    ///   - limit: How long the end may take; then, too, the services are cancelled.
-    ///   - isHurried: Called then.
-    ///   - isStuck: Called where they have not ended either after `lastWait`: something waits for a disk.
+    ///   - signals: Where stop signals arrive.
+    ///   - limit: How long the stop may take before the services are cancelled.
+    ///   - isHurried: Called when the services are cancelled.
+    ///   - isStuck: Called if the services have not ended `lastWait` later: something waits for a disk.
     /// - Throws: What a service throws, `SystemError`.
     func run(
         until signals: SignalLine, within limit: @escaping @Sendable () -> Duration,
@@ -63,7 +65,7 @@ extension ServiceGroup {
                 do {
                     try await self.run()
                 } catch is CancellationError where hurry.isSignaled {
-                    // That is how it ends then.
+                    // Cancellation is the expected end.
                 }
             }
             tasks.addTask {
@@ -71,7 +73,7 @@ extension ServiceGroup {
                 await self.triggerGracefulShutdown()
                 let isSecond = Locked(false)
                 await wait(atMost: limit()) {
-                    // Where signals cannot be read, the limit alone ends the wait.
+                    // If signals cannot be read, only the limit ends the wait.
                     guard let signal = try? await signals.next() else { return await OneShotEvent().wait() }
                     isSecond.withLock { $0 = signal > 0 }
                 }
@@ -81,7 +83,7 @@ extension ServiceGroup {
                 let timer = try HistoryLoop.shared().schedule(after: Self.lastWait) { isStuck() }
                 lastResort.withLock { $0 = timer }
             }
-            // The services' end, a failure, or the second signal: no more is waited for.
+            // The wait ends when the services end, one fails, or the second signal arrives.
             defer { tasks.cancelAll() }
             try await tasks.next()
         }

@@ -1,19 +1,19 @@
 import Logging
 import PersistentHistory
 
-/// Takes what happens to one store into the status, and logs it.
+/// Applies the events of one store to the status, and logs them.
 struct PipelineLog: PipelineReporter {
     let store: String
     let logger: Logger
     let status: LiveStatus
     let deliveries: DeliveryLog
-    /// Whether it is one of a folder's: that it comes and goes is said of all together.
+    /// Whether the store belongs to a folder: the folder logs the coming and going of its stores together.
     var isOfFolder = false
     /// Called when a hook is held: a single run (`--once`) then gives up.
     var onHold: @Sendable () -> Void = {}
 
     func report(_ event: PipelineEvent) {
-        // What each commit begins with: it changes nothing of the status.
+        // Each commit starts with this event, which does not change the status.
         if case .remoteChange = event { return log(event) }
         let effects = status.apply(event, store: store)
         if effects.isStoreBack {
@@ -30,7 +30,7 @@ struct PipelineLog: PipelineReporter {
         if case .hookHeld = event { onHold() }
     }
 
-    /// What is repeated is for those who look for it, and no reason for an alert.
+    /// A repeated event is logged for debugging only, and gives no reason for an alert.
     private func log(_ event: PipelineEvent, isRepeated: Bool = false) {
         guard logger.logLevel <= .debug || !(event.isRoutine || isRepeated) else { return }
         if isOfFolder, case .storeLost(let error) = event, error.code == .storeMissing { return }
@@ -50,7 +50,7 @@ struct PipelineLog: PipelineReporter {
 }
 
 extension PipelineEvent {
-    /// Whether it is said of each store that comes: too much where there are thousands.
+    /// Whether it is logged for each store that opens: too much for a folder with thousands of stores.
     fileprivate var isOfComing: Bool {
         switch self {
         case .storeOpened, .trackingUpdated, .trackingComplete, .consumerStands, .feedBegan, .replicaFilled:

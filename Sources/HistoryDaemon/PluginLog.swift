@@ -5,7 +5,7 @@ import PersistentHistory
 
 /// Reports what happens to one coprocess to the log, the status line and `historyctl`.
 ///
-/// One that ends again and again is reported at the first end, once more when it is clear that it does not
+/// A coprocess that keeps ending is reported at the first end, once more when it is clear that it does not
 /// recover, and then once an hour with the number of ends.
 struct PluginLog: Sendable {
     let plugin: String
@@ -15,7 +15,7 @@ struct PluginLog: Sendable {
 
     /// When a failing plugin is reported.
     struct Pace: Sendable {
-        /// So many ends in a row are no accident.
+        /// This many ends in a row are no accident.
         static let failing = 5
         static let interval: Duration = .seconds(3600)
 

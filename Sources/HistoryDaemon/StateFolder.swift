@@ -2,20 +2,19 @@ import Glibc
 package import Logging
 package import PersistentHistory
 
-/// The folder with the daemon's memory, held by one daemon at a time.
+/// The folder with the daemon's state, held by one daemon at a time.
 ///
-/// The lock is one of flock(2) on a file in it: the kernel lets go of it when the process ends,
-/// however that may be.
+/// The lock is a flock(2) on a file in the folder: the kernel releases it however the process ends.
 package final class StateFolder: Sendable {
     package let path: String
     /// Whether its file system was read-only when the folder was opened.
     let isReadOnly: Bool
     private let descriptor: Int32
 
-    /// Makes the folder where it is missing, and takes the lock.
+    /// Creates the folder where it is missing, and takes the lock.
     ///
-    /// - Throws: `HistoryError` with `.stateInUse` naming the process that has it, or with what is wrong with
-    ///   the folder.
+    /// - Throws: `HistoryError` with `.stateInUse`, which names the process that holds the lock, or with what
+    ///   is wrong with the folder.
     package init(_ path: String) throws(HistoryError) {
         self.path = path
         guard Self.make(path) else {
@@ -23,7 +22,7 @@ package final class StateFolder: Sendable {
         }
         let file = "\(path)/historyd.lock"
         var descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        // Also if nothing can be written now: each store waits for that.
+        // Opening succeeds even if nothing can be written now: each store waits for that.
         let number = errno
         isReadOnly = descriptor < 0 && number == EROFS
         if isReadOnly { descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) }
@@ -51,13 +50,14 @@ package final class StateFolder: Sendable {
         return HistoryError(trouble.code, "\(what): \(String(cString: strerror(number))).", hint: hint)
     }
 
-    /// Takes the folder, and waits for a file system that is full or read-only for a while.
+    /// Takes the folder, and waits while its file system is temporarily full or read-only.
     ///
-    /// A service has a view of the file systems of its own, in which a folder that was read-only at the start stays so.
-    /// It ends after a while, for the service manager to start it with a new one.
+    /// A service has its own view of the file systems, in which a folder that was read-only at the start stays
+    /// read-only. The daemon therefore ends after a while, and the service manager starts it with a new view.
     ///
-    /// - Parameter readOnlyLimit: How long to wait for a file system that is read-only; nil for as long as it takes.
-    /// - Throws: `HistoryError` for what does not pass by itself; `CancellationError`.
+    /// - Parameter readOnlyLimit: How long to wait for a read-only file system; nil waits for as long as it
+    ///   takes.
+    /// - Throws: `HistoryError` for what does not resolve by itself; `CancellationError`.
     package static func waiting(
         for path: String, logger: Logger, notifier: any ServiceNotifying, readOnlyLimit: Duration?
     ) async throws -> StateFolder {
@@ -85,9 +85,9 @@ package final class StateFolder: Sendable {
         }
     }
 
-    /// Makes the folder, and those that it lies in.
+    /// Creates the folder and its missing parents.
     ///
-    /// - Returns: false with `errno`.
+    /// - Returns: False with `errno` set if that fails.
     private static func make(_ path: String) -> Bool {
         if mkdir(path, 0o700) == 0 || errno == EEXIST { return true }
         guard errno == ENOENT, let slash = path.dropLast().lastIndex(of: "/"), slash > path.startIndex else {

@@ -5,28 +5,29 @@ import HistoryControl
 import Logging
 import PersistentHistory
 
-/// The state of stores that were replaced, or are configured no more: it stays for a while, since they may
-/// come back, and then goes.
+/// The states of stores that were replaced or are no longer configured. They are kept for a while, because the
+/// stores may come back, and are then removed.
 struct UnusedStates {
-    /// How long a state is kept that no store uses.
+    /// How long a state without a store is kept.
     static let age: Duration = .seconds(90 * 86_400)
 
-    /// All files that the state of one store is made of.
+    /// All files of one store's state.
     struct State: Equatable {
         let id: String
-        /// Names in the folder.
+        /// File names in the folder.
         var files: [String] = []
         /// When one of them was last changed, in seconds since 1970.
         var changedAt: Int = 0
         var store: String?
     }
 
-    /// The states that may go.
+    /// Returns the states to remove.
     ///
     /// - Parameters:
     ///   - served: The ids of stores that are open.
-    ///   - waiting: The paths of stores that are not: whose state is theirs is known by the path alone.
-    ///   - age: For how long the state of a store is kept, by its path; nil is for ever.
+    ///   - waiting: The paths of stores that are not open: their ids are not known yet.
+    ///   - now: In seconds since 1970.
+    ///   - age: How long the state of the store at a path is kept; nil keeps it forever.
     static func expired(
         _ states: [State], served: Set<String>, waiting: Set<String>, now: Int,
         age: (String) -> Duration? = { _ in Self.age }
@@ -39,15 +40,15 @@ struct UnusedStates {
         }
     }
 
-    /// The state of a store that is gone now is kept from now on.
+    /// Restarts the time for which the state of a store is kept: the store is gone as of now.
     static func note(_ store: String, in folder: String) {
-        // Without one, there is no state either.
+        // Fails if the store has no state.
         utimensat(AT_FDCWD, "\(folder)/\(store).store", nil, 0)
     }
 
     /// Finds the states in a folder.
     ///
-    /// - Throws: What the file system says.
+    /// - Throws: An error of the file system.
     static func find(in folder: String) throws -> [State] {
         var states: [String: State] = [:]
         for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
@@ -67,14 +68,14 @@ struct UnusedStates {
         return states.values.sorted { $0.id < $1.id }
     }
 
-    /// Removes those that may go, and reports each.
+    /// Removes expired states, and reports each.
     ///
-    /// - Throws: What the file system says.
+    /// - Throws: An error of the file system.
     fileprivate static func remove(
         in folder: String, served: Set<String>, waiting: Set<String>, templates: [StoreTemplate],
         _ logger: Logger
     ) throws {
-        /// While its disk is not mounted, the stores of a folder are not gone.
+        /// A folder whose disk is not mounted has not lost its stores.
         let missing = Set(templates.map(\.folder).filter { access($0, F_OK) != 0 })
         let states = try find(in: folder)
         let old = expired(states, served: served, waiting: waiting, now: time(nil)) { path in
@@ -91,7 +92,8 @@ struct UnusedStates {
         }
     }
 
-    /// Whose state a file belongs to; nil for other files. A damaged one belongs to no store.
+    /// The id of the store that a state file belongs to; nil for other files. A damaged state file belongs to
+    /// no store.
     private static func id(ofStateWith name: String) -> String? {
         guard let dot = name.firstIndex(of: "."), UUID(uuidString: String(name[..<dot])) != nil else {
             return nil
@@ -104,10 +106,11 @@ struct UnusedStates {
 }
 
 extension Engine {
-    /// How long a start or a reload waits for the disk of unused states. It goes on without them.
+    /// How long a start or a reload waits for the disk of unused states, before it continues without them.
     private static let removalTimeout: Duration = .seconds(1)
 
-    /// How often states are looked for that are kept for a shorter time than others.
+    /// How often to look for unused states: often enough for the template that keeps them for the shortest
+    /// time.
     var stateInterval: Duration {
         let shortest = loaded.configuration.templates.compactMap(\.keepState).min() ?? UnusedStates.age
         return min(max(shortest / 4, .seconds(1)), .seconds(6 * 3600))
@@ -127,7 +130,7 @@ extension Engine {
         }
         let templates = loaded.configuration.templates
         do {
-            // What hangs is found by the next reload, and not waited for by more and more threads.
+            // A removal that hangs is left to the next reload, and does not block more and more threads.
             let isDone: ()? = try await unusedStates.perform(within: Self.removalTimeout) { [served, waiting] in
                 try UnusedStates.remove(
                     in: folder, served: served, waiting: waiting, templates: templates, logger)

@@ -2,7 +2,7 @@ import HistoryControl
 public import Logging
 public import PersistentHistory
 
-/// The client of a feed: delivers the transactions of other authors as they are committed, after those that were
+/// The client of a feed. It delivers transactions of other authors as they are committed, after those that were
 /// committed while the program was not connected.
 ///
 /// ```swift
@@ -32,16 +32,17 @@ public struct Feed: AsyncSequence, Sendable {
     let socket: FeedSocket
     let request: FeedRequest
     let logger: Logger
-    /// The last token that the program acknowledged since it was last notified of a loss: see `FeedConnection`.
+    /// The last token that the program acknowledged since it last received a loss; see `FeedConnection`.
     let acknowledged = Locked<HistoryToken?>(nil)
 
     /// - Parameters:
     ///   - consumer: The author under which the program writes. The feed does not deliver this author's changes.
     ///   - context: The consumer's context, of kind `feed`.
     ///   - store: The store's name in the daemon's configuration; needed if several stores have such a consumer.
-    ///   - socketPath: The daemon's control socket; nil for the daemon that `historyctl` would talk to: where
-    ///     `RUNTIME_DIRECTORY` or `STATE_DIRECTORY` says, else the user's own, else the system's.
-    ///   - logger: Says that the daemon cannot be reached: after the first attempt, and then every five minutes.
+    ///   - socketPath: The daemon's control socket; nil for the daemon that `historyctl` would talk to: the one
+    ///     that `RUNTIME_DIRECTORY` or `STATE_DIRECTORY` names, else the user's own, else the system's.
+    ///   - logger: Reports that the daemon cannot be reached, after the first attempt and then every five
+    ///     minutes.
     public init(
         consumer: String, context: String, store: String? = nil, socketPath: String? = nil,
         logger: Logger = Logger(label: "historyd")
@@ -51,10 +52,10 @@ public struct Feed: AsyncSequence, Sendable {
         self.logger = logger
     }
 
-    /// Tells the daemon that the program has processed everything up to a token, and returns when the daemon has
-    /// saved that. While the daemon does not run, it waits.
+    /// Tells the daemon that the program has processed everything up to a token, and returns when the daemon
+    /// has saved that. If the daemon does not run, the call waits for it.
     ///
-    /// If the store was replaced or restored since, the token has no meaning any more. That is not an error: the
+    /// If the store was replaced or restored since, the token is no longer valid. That is not an error: the
     /// next item, `.expired`, says what to do.
     ///
     /// - Throws: `HistoryError` if the daemon refuses or this user may not use its socket, `CancellationError`.
@@ -118,7 +119,7 @@ public struct Feed: AsyncSequence, Sendable {
         ///   socket.
         public mutating func next(isolation actor: isolated (any Actor)?) async throws -> FeedItem? {
             let item = try await items.next(isolation: actor)
-            // The numbers may start over: what was acknowledged says nothing about what comes.
+            // Numbers may start over: earlier acknowledgements say nothing about the next items.
             if case .expired(let expiry)? = item, expiry.reason != .recreated {
                 feed.acknowledged.withLock { $0 = nil }
             }

@@ -1,14 +1,14 @@
 import HistoryControl
 import PersistentHistory
 
-/// Keeps a feed connected, and hands over each item once.
+/// Keeps a feed connected, and passes on each item once.
 struct FeedConnection {
     private let feed: Feed
     private var order = FeedOrder()
 
     init(_ feed: Feed) { self.feed = feed }
 
-    /// - Throws: What does not pass by itself, and `CancellationError`.
+    /// - Throws: Errors that waiting does not resolve, and `CancellationError`.
     mutating func run(_ handOver: (FeedItem) -> Void) async throws {
         var pause = ReconnectPause(feed: feed)
         while true {
@@ -16,9 +16,9 @@ struct FeedConnection {
                 var splitter = LineSplitter()
                 try await feed.socket.client.send(.feed(feed.request)) { bytes in
                     var bytes = bytes
-                    // What was acknowledged comes again where the daemon has lost its position: its state was removed,
-                    // or restored from a backup. The program will not see it again; it is acknowledged once more
-                    // in its stead, lest the feed's window stays full.
+                    // If the daemon has lost its position (its state was removed, or restored from a backup),
+                    // it sends acknowledged items again. The program does not see them again; the connection
+                    // acknowledges them once more instead, so that the feed's window does not stay full.
                     var again: HistoryToken?
                     while let (line, _) = splitter.next(&bytes) {
                         if line.isEmpty { continue }
@@ -41,26 +41,25 @@ struct FeedConnection {
     }
 }
 
-/// Which of the lines are news: after a new connection the daemon sends again all that was not
-/// acknowledged.
+/// Selects the new lines: after a reconnect the daemon sends again everything that was not acknowledged.
 struct FeedOrder {
-    /// The last whole transaction that was handed over, or the position at which the feed started over.
+    /// The last whole transaction that was passed on, or the position at which the feed started over.
     private var last: HistoryToken?
     private var expiry: Expiry?
 
-    /// - Parameter acknowledged: The last token that the program acknowledged since it was last notified of a loss.
+    /// - Parameter acknowledged: The last token that the program acknowledged since it last received a loss.
     mutating func take(_ line: FeedLine, acknowledged: HistoryToken? = nil) -> FeedItem? {
         switch line {
         case .begins(let token):
             guard let last, last.store != token.store else { return nil }
             return take(Expiry(reason: .replaced, lost: last, after: token))
         case .expired(let expiry) where expiry.reason == .recreated:
-            // It has its position among the transactions.
+            // It is ordered among the transactions.
             if expiry.after.isReached(by: last) { return nil }
             last = expiry.after
             return .expired(expiry)
         case .expired(let expiry):
-            // Where something after it was acknowledged, the same has happened once more.
+            // If something after it was acknowledged, history was lost once more.
             if let acknowledged, acknowledged.number > expiry.after.number { self.expiry = nil }
             return take(expiry)
         case .transaction(let transaction):
@@ -80,7 +79,7 @@ struct FeedOrder {
 }
 
 extension FeedLine {
-    /// What is acknowledged of a line that has its position among the transactions.
+    /// The token that acknowledges the line, if it is ordered among the transactions.
     fileprivate var wholeToken: HistoryToken? {
         switch self {
         case .transaction(let transaction): transaction.isWhole ? transaction.token : nil
@@ -91,7 +90,7 @@ extension FeedLine {
 }
 
 extension HistoryToken {
-    /// Whether a token of the same store is there, or further.
+    /// Whether a token of the same store is at or after this one.
     fileprivate func isReached(by token: HistoryToken?) -> Bool {
         token.map { store == $0.store && number <= $0.number } ?? false
     }

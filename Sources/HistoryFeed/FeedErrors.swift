@@ -1,10 +1,10 @@
 import HistoryControl
 public import PersistentHistory
 
-/// Why a feed has ended, or an acknowledgement was refused: failures that waiting cannot solve, with the daemon's code. A
-/// newer daemon may send codes that are listed nowhere.
+/// Why a feed has ended, or an acknowledgement was refused: failures that waiting cannot resolve, with the
+/// daemon's code. A newer daemon may send codes that are not listed here.
 ///
-/// A restart of the daemon, or a replaced store, is no error: the feed waits and reconnects.
+/// A restart of the daemon, or a replaced store, is not an error: the feed waits and reconnects.
 extension HistoryError.Code {
     /// No store of the daemon has this name.
     public static let unknownStore = Self("unknownStore")

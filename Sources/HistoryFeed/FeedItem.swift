@@ -1,8 +1,8 @@
 public import PersistentHistory
 
-/// What a feed delivers.
+/// An item that a feed delivers.
 public enum FeedItem: Sendable, Hashable {
-    /// Another author has changed something. Acknowledge the token when the program has processed it.
+    /// Another author changed something. Acknowledge the token when the program has processed it.
     case transaction(FeedTransaction)
     /// History was lost, and with it changes that the program did not receive. Read the store's current rows, then
     /// acknowledge. All later transactions follow.
@@ -20,7 +20,7 @@ public enum FeedItem: Sendable, Hashable {
 
 /// A transaction by another author. Each object is in the list of its final result.
 public struct FeedTransaction: Sendable, Hashable {
-    /// Names the transaction.
+    /// Identifies the transaction.
     public let token: HistoryToken
     /// Nil if the writer declared no author.
     public let author: String?
@@ -32,16 +32,16 @@ public struct FeedTransaction: Sendable, Hashable {
     public let application: Application?
     /// ISO 8601 UTC with milliseconds.
     public let timestamp: String
-    /// Rows that are new.
+    /// New rows.
     public let insertedObjectIDs: [FeedObjectID]
-    /// Rows that were there before and have changed.
+    /// Rows that existed before and have changed.
     public let updatedObjectIDs: [FeedObjectID]
-    /// Rows that are gone.
+    /// Deleted rows.
     public let deletedObjectIDs: [FeedObjectID]
-    /// The rows of the inserted and updated objects, as of `valuesAt`, if the feed is configured with `"values": true`.
-    /// A row that is gone by then is left out.
+    /// The rows of the inserted and updated objects, as of `valuesAt`, if the feed is configured with
+    /// `"values": true`. A row that was deleted by then is left out.
     public let values: [FeedObjectID: FeedRow]
-    /// Where the history ended when `values` were read; nil if the feed has none.
+    /// The end of the history when `values` were read; nil if the feed has none.
     public let valuesAt: HistoryToken?
     /// Nil if the item is the whole transaction; a transaction of more than 10,000 objects comes in parts.
     public let part: Part?

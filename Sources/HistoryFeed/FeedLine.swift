@@ -3,12 +3,12 @@ import HistoryConfiguration
 import HistoryControl
 import PersistentHistory
 
-/// A line of the stream, read.
+/// A parsed line of the stream.
 enum FeedLine {
     case begins(after: HistoryToken)
     case expired(Expiry)
     case transaction(FeedTransaction)
-    /// Of a kind that this version does not know.
+    /// A kind that this version does not know.
     case other
 
     /// - Throws: `ControlError` if the stream breaks off with one, `DecodingError`.
@@ -42,7 +42,7 @@ enum FeedLine {
                 return object
             }
         }
-        // A number, or a name, which a store that Core Data writes has.
+        // A number, or a name in a store that Core Data writes.
         let (process, bundleID) = (message["processID"], message["bundleID"]?.text)
         let part = message["part"]?.object
         return FeedTransaction(
@@ -89,14 +89,14 @@ extension JSONValue {
         return (id, row)
     }
 
-    /// Numbers as numbers, null as null, a blob as `{"base64": "…"}`, text that is not valid UTF-8
-    /// as `{"base64Text": "…"}`.
+    /// Decodes a value: a number, null, text, a blob as `{"base64": "…"}`, or text that is not valid UTF-8 as
+    /// `{"base64Text": "…"}`.
     private func value() throws -> HistoryValue {
         switch content {
         case .null: return .null
         case .string(let text): return .text(text)
         case .number(let number):
-            // JSON has no infinities: they are numbers that no double holds, as 9e999.
+            // JSON has no infinities: they are written as numbers beyond a double's range, such as 9e999.
             let isReal = number.text.utf8.contains { $0 == UInt8(ascii: ".") || $0 | 0x20 == UInt8(ascii: "e") }
             if !isReal, let integer = Int64(number.text) { return .integer(integer) }
             return .real(Double(number.text) ?? (number.text.hasPrefix("-") ? -.infinity : .infinity))

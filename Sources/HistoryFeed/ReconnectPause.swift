@@ -16,9 +16,9 @@ struct ReconnectPause {
         try await Task.sleep(for: pauses.next(), clock: .loop)
     }
 
-    /// Waits after what passes by itself: the daemon starts, stops, or opens the store.
+    /// Waits after an error that resolves by itself: the daemon starts, stops, or opens the store.
     ///
-    /// - Throws: Anything else, and `CancellationError`.
+    /// - Throws: Any other error, and `CancellationError`.
     mutating func wait(after error: any Error) async throws {
         try Task.checkCancellation()
         switch error {
@@ -29,7 +29,7 @@ struct ReconnectPause {
         case let error as ControlClient.Unreachable: throw HistoryError(.notPermitted, error.description)
         default: throw error
         }
-        // Another daemon may answer now.
+        // Another daemon may be running now.
         feed.socket.forget()
         try await wait()
     }
@@ -44,7 +44,7 @@ struct ReconnectPause {
     }
 }
 
-/// The daemon's socket: the given one, or the one that was found, until it fails.
+/// The daemon's socket: the given one, or else the one that was found, until it fails.
 final class FeedSocket: Sendable {
     private let given: String?
     private let found = Locked<String?>(nil)
@@ -66,7 +66,7 @@ final class FeedSocket: Sendable {
 extension ControlError {
     fileprivate var passes: Bool {
         switch code {
-        // What was sent before the daemon's restart is sent again, and can be acknowledged then.
+        // The daemon sends again what it sent before its restart, and then accepts the acknowledgement.
         case .stopping, .storeNotOpen, .feedInUse, .tokenForeign, .tokenNotSent, .tooManyConnections: true
         default: false
         }

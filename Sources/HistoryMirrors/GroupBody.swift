@@ -8,10 +8,10 @@ package final class GroupBody {
     /// Bytes that are not in the file.
     private var tail: [UInt8] = []
     private var descriptor: Int32 = -1
-    /// The offset at which the tail begins. Before it, the file has holes where bytes were forgotten.
+    /// The offset at which the tail starts. Before it, the file has holes where bytes were forgotten.
     private var written = 0
 
-    /// - Parameter folder: Where there is space for what does not fit into memory.
+    /// - Parameter folder: A folder with space for bytes that do not fit into memory.
     package init(spoolingIn folder: String) { self.folder = folder }
 
     deinit { if descriptor >= 0 { close(descriptor) } }
@@ -23,7 +23,7 @@ package final class GroupBody {
         if tail.count > Self.mostInMemory { try spool() }
     }
 
-    /// What is before an offset was read, and is not read again: it need not get into the file any more.
+    /// Drops the bytes before an offset, which are not read again: they need not be written to the file.
     package func forget(before offset: Int) {
         let count = min(offset - written, tail.count)
         guard count > 0 else { return }
@@ -37,7 +37,7 @@ package final class GroupBody {
         guard descriptor >= 0 else {
             throw SystemError(call: "make a temporary file in \"\(folder)\"", number: errno)
         }
-        // No child can inherit it, because this program starts none.
+        // No child can inherit the file, because this program starts none.
         unlink(name)
     }
 
@@ -82,7 +82,7 @@ package final class GroupBody {
         return bytes
     }
 
-    /// All bytes, in their order and in chunks: what it returns gives the next one with each call, nil at the end.
+    /// Returns a function that gives the next chunk of the bytes with each call, and nil at the end.
     package func chunks() -> () throws -> [UInt8]? {
         var offset = 0
         return {
@@ -94,17 +94,20 @@ package final class GroupBody {
     }
 }
 
-/// The lines of what comes in chunks.
+/// Splits chunks into lines.
 package enum Lines {
     /// The longest line, in bytes: a row with a blob of 190 MB. A line is read as a whole.
     package static let longest = 256 << 20
-    /// The longest line that begins a section.
+    /// The longest line that starts a section.
     static let longestBeginning = 16 << 20
 
-    /// Calls a body with each line, without its end.
+    /// Calls a body with each line, without its line break.
     ///
-    /// - Parameter areOver: Is called when the memory of the lines until now goes.
-    /// - Throws: `MirrorError.malformed` where the last line has no end; what the closures throw.
+    /// - Parameters:
+    ///   - next: Returns the next chunk; nil at the end.
+    ///   - longest: The longest line that is accepted.
+    ///   - areOver: Called before the memory of the previous lines is reused.
+    /// - Throws: `MirrorError.malformed` if the last line has no line break; what the closures throw.
     static func forEach(
         of next: () throws -> [UInt8]?, longest: Int = longest,
         _ body: (UnsafeBufferPointer<UInt8>) throws -> Void,
@@ -118,7 +121,7 @@ package enum Lines {
             }
             let used = try rest.withUnsafeBufferPointer { buffer in
                 var start = 0
-                // The rest contains no end of a line.
+                // The bytes kept from before contain no line break.
                 var search = buffer.count - chunk.count
                 while let end = Self.end(in: buffer, from: search) {
                     try body(UnsafeBufferPointer(rebasing: buffer[start..<end]))

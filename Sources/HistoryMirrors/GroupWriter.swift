@@ -4,11 +4,11 @@ import GRDBSQLite
 
 /// Writes a group's lines; the page *NATS* describes them.
 ///
-/// A line that is an object begins a section; the arrays behind it are its rows:
+/// A line that is an object starts a section; the arrays after it are its rows:
 /// - `{"schema":{…},"store":"…","floor":0}`
-/// - `{"changes":["id","origin","kind","object","detail"]}`: the history, as it is in the store.
+/// - `{"changes":["id","origin","kind","object","detail"]}`: the history, as stored.
 /// - `{"rows":"person","columns":["id","name"],"whole":false}`: rows to put.
-/// - `{"gone":"person","columns":["id"]}`: keys of rows that are no longer there.
+/// - `{"gone":"person","columns":["id"]}`: keys of deleted rows.
 struct GroupWriter: ~Copyable {
     let body: GroupBody
     private let grown: () throws -> Void
@@ -22,7 +22,7 @@ struct GroupWriter: ~Copyable {
     private let encoding: StoreEncoding
     private var json = JSONBytes()
 
-    /// - Parameter grown: Is called each time that there is more in the body.
+    /// - Parameter grown: Called each time the body has grown.
     init(
         _ db: Database, _ tables: MirrorTables, _ body: GroupBody, grown: @escaping () throws -> Void = {}
     ) {
@@ -82,8 +82,8 @@ struct GroupWriter: ~Copyable {
     /// Writes the history after a number.
     ///
     /// - Parameter floor: Numbers up to here may be missing.
-    /// - Returns: The objects that it changed.
-    /// - Throws: `HistoryGap` where others are.
+    /// - Returns: The changed objects.
+    /// - Throws: `HistoryGap` if later numbers are missing.
     mutating func writeHistory(after number: Int64, floor: Int64, isSnapshot: Bool = false) throws
         -> ChangedKeys
     {
@@ -105,7 +105,7 @@ struct GroupWriter: ~Copyable {
             let id = sqlite3_column_int64(rows, 0)
             if let gap = HistoryGap(after: end, before: id, floor: floor) { throw gap }
             end = id
-            // Nearly always a text, and that of the row before.
+            // Nearly always text, and the same as in the row before.
             let origin = rows.textBytes(1)
             if origin.map({ !$0.elementsEqual(last) }) ?? true {
                 last = origin.map { Array($0) } ?? []
@@ -115,7 +115,7 @@ struct GroupWriter: ~Copyable {
                 for column in 0..<Int32(Self.changeColumns.count) { Self.write(rows, column, to: &json) }
             }
             try endLine()
-            // A snapshot contains all rows.
+            // A snapshot contains all rows anyway.
             if isSnapshot { continue }
             if let (entity, _) = try decoder.kind(rows) {
                 changed.insert(try decoder.objectID(rows, entity), of: entity)
@@ -145,7 +145,7 @@ struct GroupWriter: ~Copyable {
     mutating func writeRows(_ changed: ChangedKeys, whole: Set<BinaryText>) throws {
         for (name, table) in tables.tables.sorted(by: { $0.key < $1.key }) {
             let keys = changed.entities[name]
-            // The history of a doubtful table may lack a row that is gone: then all rows travel with each change.
+            // The history of a table in doubt may lack a deleted row, so each change sends all rows.
             if whole.contains(name) || recreated.contains(name) || keys != nil && !table.schema.doubts.isEmpty {
                 try writeAll(of: table)
             } else if let keys {
@@ -166,7 +166,7 @@ struct GroupWriter: ~Copyable {
         try endLine()
     }
 
-    /// A column of a statement's row. Most texts are of ASCII characters, and need not be checked.
+    /// Writes a column of a statement's row. Most text is ASCII, and needs no check.
     private static func write(_ rows: OpaquePointer, _ column: Int32, to json: inout JSONBytes) {
         if let text = rows.textBytes(column), text.allSatisfy({ $0 < 0x80 }) {
             json.string(text)
@@ -179,7 +179,7 @@ struct GroupWriter: ~Copyable {
         let integers = keys.distinctIntegers
         var objects: [ObjectID] = []
         for text in keys.texts.sorted() {
-            // A key of an older shape does not identify a row any more: all rows are sent.
+            // A key of an older shape no longer identifies a row, so all rows are sent.
             guard let object = table.key.object(text.text) else { return try writeAll(of: table) }
             objects.append(object)
         }
@@ -221,8 +221,8 @@ struct GroupWriter: ~Copyable {
     }
 }
 
-/// The objects that a range of history rows changed, each once, by entity, in a form that needs little memory for a
-/// giant transaction.
+/// The objects that a range of history rows changed, each once, by entity. The form saves memory for huge
+/// transactions.
 struct ChangedKeys {
     struct Entity {
         /// The keys of objects with an integer key.
@@ -230,7 +230,7 @@ struct ChangedKeys {
         /// The keys of all others; see `ObjectID.keyText`.
         fileprivate(set) var texts: Set<BinaryText> = []
 
-        /// In ascending order, each once.
+        /// In ascending order, without duplicates.
         var distinctIntegers: [Int64] {
             var distinct: [Int64] = []
             distinct.reserveCapacity(integers.count)
@@ -239,7 +239,7 @@ struct ChangedKeys {
         }
     }
 
-    /// By the entity's name.
+    /// By entity name.
     private(set) var entities: [BinaryText: Entity] = [:]
 
     mutating func insert(_ object: ObjectID, of entity: PersistentHistory.Entity) {

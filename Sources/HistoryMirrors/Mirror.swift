@@ -3,7 +3,7 @@ internal import FoundationEssentials
 import GRDB
 import GRDBSQLite
 
-/// A mirror's file, for its follower, which is its only writer.
+/// A mirror's file. Its follower is its only writer.
 package final class Mirror {
     package let path: String
     /// The stream's name.
@@ -11,7 +11,7 @@ package final class Mirror {
     /// Nil until a snapshot was applied.
     private var queue: DatabaseQueue?
     private var file: FileID?
-    /// As of the last group that was applied.
+    /// As of the last applied group.
     private var sections: MirrorSections?
     /// Nil until a snapshot was applied.
     package private(set) var position: MirrorPosition?
@@ -32,7 +32,7 @@ package final class Mirror {
         try queue?.end()
     }
 
-    /// - Parameter encoding: Of a file that is made.
+    /// - Parameter encoding: The encoding of a new file.
     private func open(encoding: String?) throws {
         if let problem = PlainFile.problem(at: path) {
             throw HistoryError(
@@ -42,7 +42,7 @@ package final class Mirror {
         try Self.translating(path) {
             var configuration = CopyConnection.configuration(timeout: .seconds(5))
             configuration.label = "historyd-nats"
-            // With it triggers are off: the mirror's own, which keep others away.
+            // It switches triggers off, among them the mirror's own, which refuse other writers.
             configuration.prepareDatabase { db in try ConnectionHardening.apply(db, .isLeftAlone) }
             let queue = try DatabaseQueue(
                 path: PlainFile.uri(path, mayMake: encoding != nil), configuration: configuration)
@@ -55,7 +55,8 @@ package final class Mirror {
                     "The mirror cannot be kept at \"\(path)\": that is a database of something else.",
                     hint: "Name a path of its own in the configuration.")
                 try CopyConnection.begin(db)
-                // A checkpoint waits for the disk, and the commits behind it do so, too: four times as rarely as usual.
+                // A checkpoint waits for the disk, and delays the commits after it: run it four times as rarely
+                // as usual.
                 try db.execute(sql: "PRAGMA wal_autocheckpoint = 4000")
                 if try StoreRecorder.isMirror(db) { position = try MirrorPosition(db) }
             }
@@ -86,7 +87,7 @@ package final class Mirror {
                 throw HistoryError(
                     .replicaUnwritable, "The mirror \"\(path)\" cannot be written: \(said).",
                     hint: "Check the permissions and space of its folder.", cause: error)
-            // The disk is not the reason: what came does not fit what is there.
+            // The disk is not the reason: the group does not fit the mirror's content.
             default: throw MirrorError.needsSnapshot(said)
             }
         }
@@ -98,22 +99,24 @@ package final class Mirror {
             hint: "It is moved aside, and filled again.", cause: cause)
     }
 
-    /// Puts a damaged file out of the way.
+    /// Moves a damaged file aside.
     ///
-    /// - Returns: Where it is now.
+    /// - Returns: Its new path.
     package static func moveAside(_ path: String) throws -> String {
         try ReplicaFile.moveAside(path)
     }
 
     // MARK: Applying
 
-    /// Applies a group in one transaction with its position.
+    /// Applies a group and its position in one transaction.
     ///
     /// - Parameters:
-    ///   - chunks: Gives the next bytes of the group's lines with each call, within the transaction; nil at the end.
+    ///   - chunks: Returns the next bytes of the group's lines with each call, within the transaction; nil at
+    ///     the end.
     ///   - isSnapshot: Whether it replaces everything instead of continuing at the position.
     ///   - new: The mirror's position afterwards.
-    /// - Throws: `MirrorError`, `HistoryError`, `SystemError`, what `chunks` throws. The mirror is as before then.
+    /// - Throws: `MirrorError`, `HistoryError`, `SystemError`, what `chunks` throws. The mirror is unchanged
+    ///   then.
     package func apply(_ chunks: () throws -> [UInt8]?, isSnapshot: Bool, to new: MirrorPosition) throws {
         var beginning: [UInt8]?
         if queue == nil {
@@ -124,7 +127,7 @@ package final class Mirror {
         }
         guard let queue else { return }
         let known = sections
-        // After a failure it is read again.
+        // After a failure the sections are read again.
         sections = nil
         sections = try Self.translating(path) {
             try queue.writeInTransaction { db in
@@ -144,7 +147,7 @@ package final class Mirror {
         position = new
     }
 
-    /// What the mirror has, which is read only if others may have changed it.
+    /// What the mirror contains; it is read only if another connection may have changed it.
     private func current(_ db: Database, _ known: MirrorSections?) throws -> MirrorSections {
         if let known, try known.areCurrent(db) { return known }
         if try !StoreRecorder.isMirror(db) {
@@ -156,7 +159,7 @@ package final class Mirror {
         return try MirrorSections(db)
     }
 
-    /// The chunks up to the first end of a line.
+    /// The chunks up to the first line break.
     private static func firstLine(_ chunks: () throws -> [UInt8]?) throws -> [UInt8] {
         var bytes: [UInt8] = []
         while let chunk = try chunks() {
@@ -175,7 +178,7 @@ package final class Mirror {
 }
 
 extension Optional {
-    /// What it was; it is nil from now on.
+    /// Returns the value, and sets it to nil.
     fileprivate mutating func take() -> Wrapped? {
         defer { self = nil }
         return self

@@ -2,16 +2,16 @@ package import PersistentHistory
 internal import FoundationEssentials
 import GRDB
 
-/// What a mirror needs to know of a store besides its rows: tables, indexes, the shapes of entities.
+/// A store's schema, as far as a mirror needs it: tables, indexes, the shapes of entities.
 package struct MirrorSchema: Codable, Hashable, Sendable {
     package struct Table: Codable, Hashable, Sendable {
         package let name: String
-        /// The CREATE TABLE, in the store's words.
+        /// The CREATE TABLE statement, as in the store.
         package let sql: String
-        /// The number of its tracking: a table that was made again in the same words has another.
+        /// The number of its tracking, which differs if a table was recreated with the same statement.
         package let shape: Int64
 
-        /// Whether it is the same, to the byte.
+        /// Whether both are the same to the byte.
         func isSame(as other: Table) -> Bool {
             shape == other.shape && [name, sql].haveSameBytes(as: [other.name, other.sql])
         }
@@ -38,23 +38,23 @@ package struct MirrorSchema: Codable, Hashable, Sendable {
     package let tables: [Table]
     package let indexes: [Index]
     package let shapes: [Shape]
-    /// Tracked tables that cannot be made elsewhere.
+    /// Tracked tables that cannot be created elsewhere.
     package let leftOut: [String]
 
-    /// What two of the same content have in common.
+    /// Equal for equal content.
     package var digest: String {
         get throws { String(try SHA256.of(json).prefix(16)) }
     }
 
-    /// As it stands in a line.
+    /// The JSON of a group's line.
     var json: [UInt8] {
         let encoder = JSONEncoder()
         encoder.outputFormatting = .sortedKeys
-        // Of texts and numbers alone: it can always be written.
+        // It consists of text and numbers only, so encoding cannot fail.
         return (try? encoder.encode(self)).map { Array($0) } ?? []
     }
 
-    /// Reads it from a store.
+    /// Reads the schema of a store.
     init(_ db: Database) throws {
         let shape = try ReplicaShape(store: db, wanted: nil)
         tables = shape.tables.map { Table(name: $0.key.text, sql: $0.value.sql, shape: $0.value.shape ?? 0) }
@@ -77,7 +77,7 @@ package struct MirrorSchema: Codable, Hashable, Sendable {
         }
     }
 
-    /// The tables that have to be copied whole where the schema was another one.
+    /// The tables that must be copied completely after a change of the schema.
     package func newTables(since other: MirrorSchema?) -> Set<BinaryText> {
         let known = other?.tables ?? []
         return Set(names: tables.filter { table in !known.contains { $0.isSame(as: table) } }.map(\.name))
@@ -86,8 +86,9 @@ package struct MirrorSchema: Codable, Hashable, Sendable {
 
 /// What makes a store a mirror: a table beside the history's own, and triggers that refuse all writers but one.
 ///
-/// A mirror has the source's tables, its history and its id, and no recording of its own. Triggers are off on the
-/// follower's connection (`SQLITE_DBCONFIG_ENABLE_TRIGGER`); on any other a write to a mirrored table fails.
+/// A mirror has the source's tables, its history and its id, but does not record changes itself. Triggers are
+/// off on the follower's connection (`SQLITE_DBCONFIG_ENABLE_TRIGGER`); on any other, a write to a mirrored
+/// table fails.
 package enum MirrorFormat {
     /// One row: the position, and where in the stream it was found.
     static let schema = """
@@ -98,8 +99,8 @@ package enum MirrorFormat {
             name TEXT PRIMARY KEY, type TEXT NOT NULL, entity TEXT NOT NULL, sql TEXT NOT NULL) WITHOUT ROWID;
         """
 
-    /// The statements that keep other writers away from a table, and its rowids as they are when somebody runs VACUUM
-    /// (see `RowidKeeper`).
+    /// The statements that refuse other writers to a table, and keep its rowids through a VACUUM (see
+    /// `RowidKeeper`).
     static func guards(of table: MirrorSchema.Table) -> [String] {
         let name = SQLText.name(table.name)
         let triggers = ["insert", "update", "delete"].map { operation in

@@ -3,21 +3,20 @@ internal import FoundationEssentials
 import GRDB
 import GRDBSQLite
 
-/// What a mirror has, and what the beginnings of sections mean for it: groups that follow each other have the same
-/// sections.
+/// What a mirror contains, and how to read the sections of groups: consecutive groups have the same sections.
 struct MirrorSections {
-    /// What a line that begins a section says of the rows behind it.
+    /// What a section's first line says about its rows.
     struct Section {
         enum Kind { case changes, rows, gone }
 
         let kind: Kind
         let sql: String
-        /// How many values a row has.
+        /// The number of values in a row.
         let width: Int
-        /// The table of which all rows come.
+        /// The table of which all rows are sent.
         var whole: String?
 
-        /// The statement for several rows; not for those that are gone.
+        /// The statement for several rows; not for deleted ones.
         func sql(rows: Int) -> String {
             let row = ", (" + Array(repeating: "?", count: width).joined(separator: ", ") + ")"
             return sql + String(repeating: row, count: rows - 1)
@@ -25,21 +24,21 @@ struct MirrorSections {
     }
 
     let shape: ReplicaShape
-    /// What history rows may be of.
+    /// The entities and columns to which history rows may refer.
     private(set) var changes = ChangeCheck([:], .utf8)
-    /// Nil where a group has changed the schema.
+    /// Nil if a group has changed the schema.
     private let version: Int64?
     private var sections: [[UInt8]: Section] = [:]
     /// The columns of each table, with the names of its rowid.
     private var columns: [BinaryText: Set<BinaryText>] = [:]
 
-    /// Reads what the mirror has.
+    /// Reads what the mirror contains.
     init(_ db: Database) throws {
         self.init(try ReplicaShape(replica: db), version: try Self.version(db))
         try readShapes(db)
     }
 
-    /// Reads what history rows may be of.
+    /// Reads the entities to which history rows may refer.
     mutating func readShapes(_ db: Database) throws {
         let encoding = try String.fetchOne(db, sql: "PRAGMA encoding").flatMap { StoreEncoding(rawValue: $0) }
         changes = ChangeCheck(try EntityCatalog(db).shapes, encoding ?? .utf8)
@@ -58,13 +57,13 @@ struct MirrorSections {
         try db.firstRow("PRAGMA data_version") { sqlite3_column_int64($0, 0) }
     }
 
-    /// More than the tables of a store have. Lines come from the network.
+    /// No store has more tables. The limit is needed because lines come from the network.
     private static let most = 1 << 12
 
-    /// - Returns: Nil for a line that is not known yet.
+    /// - Returns: Nil for a line that is not cached.
     func known(_ line: UnsafeBufferPointer<UInt8>) -> Section? { sections[Array(line)] }
 
-    /// - Parameter line: As it was read from `bytes`; one that has no schema.
+    /// - Parameter line: Parsed from `bytes`; a line without a schema.
     mutating func section(_ line: MirrorLine, _ bytes: UnsafeBufferPointer<UInt8>, _ db: Database) throws
         -> Section
     {
@@ -102,7 +101,7 @@ struct MirrorSections {
         throw MirrorError.malformed("a section is of no known kind")
     }
 
-    /// SQLite takes a quoted name that nothing has for a text.
+    /// Checks the names: SQLite treats a quoted name that does not exist as text.
     private mutating func check(_ table: String, _ names: [String], _ db: Database) throws {
         guard shape.tables[table] != nil else {
             throw MirrorError.needsSnapshot("it has no table \"\(table)\"")
@@ -120,7 +119,7 @@ struct MirrorSections {
     }
 }
 
-/// A line that begins a section of a group: see `GroupWriter`.
+/// A line that starts a section of a group; see `GroupWriter`.
 struct MirrorLine: Decodable {
     let schema: MirrorSchema?
     let store: String?
@@ -141,11 +140,11 @@ struct MirrorLine: Decodable {
     }
 }
 
-/// Whether a history row can be read as a change by everything behind the mirror. It comes from the network.
+/// Checks that every reader of the mirror can read a history row as a change: the row comes from the network.
 struct ChangeCheck {
     private let shapes: [Int64: Entity]
     private let encoding: StoreEncoding
-    /// Consecutive rows are usually of one kind. Nil where object and detail have to be looked at.
+    /// Consecutive rows are usually of one kind. Nil if object and detail must be checked.
     private var plainKind: Int64?
 
     init(_ shapes: [Int64: Entity], _ encoding: StoreEncoding) {

@@ -3,21 +3,21 @@ internal import FoundationEssentials
 import GRDB
 import GRDBSQLite
 
-/// Reads of a store what a mirror of it needs: a group, which is everything after a position, or a snapshot, which is
-/// everything. Each is read in one read transaction, so that rows and history belong together.
+/// Reads from a store what a mirror of it needs: a group, which is everything after a position, or a snapshot,
+/// which is everything. Each is read in one read transaction, so that rows and history are consistent.
 package final class MirrorSource {
     package let path: String
     private let folder: String
     private let queue: DatabaseQueue
     private let file: FileID?
     private let probe: WriterProbe
-    /// A mirror has what its own source published: there, numbers may be missing.
+    /// A mirror's history is what its own source published: numbers may be missing.
     private var mayHaveGaps = false
     /// As of `schemaVersion`.
     private var tables = MirrorTables()
     private var digest = StreamPosition.Digest()
 
-    /// - Parameter folder: Where there is space for groups that do not fit into memory.
+    /// - Parameter folder: A folder with space for groups that do not fit into memory.
     package init(_ path: String, spoolingIn folder: String) throws {
         self.path = path
         self.folder = folder
@@ -41,7 +41,7 @@ package final class MirrorSource {
     /// Whether a commit may become visible soon: see `VisibilityRule`.
     package func isWriterActive() throws -> Bool { try probe.isWriterActive() }
 
-    /// Whether the path still leads to the file that is open.
+    /// Whether the path still leads to the open file.
     package var isThere: Bool { file != nil && FileID(of: path) == file }
 
     package func close() throws { try HistoryError.translating(path) { try queue.end() } }
@@ -54,30 +54,31 @@ package final class MirrorSource {
 
     // MARK: Groups
 
-    /// What is read at once.
+    /// The result of one read.
     package struct Group {
         package let store: String
         package let after: StreamPosition
         package let through: StreamPosition
         package let body: GroupBody
-        /// The names of the authors, of which two are enough; nil is an undeclared author. A snapshot names none.
+        /// The names of the authors, of which at most two are kept; nil is an undeclared author. A snapshot
+        /// names none.
         package var authors: Set<BinaryText?> = []
-        /// What the schema is at the end.
+        /// The schema at the end.
         package let schema: MirrorSchema
     }
 
     package enum Next {
         case nothing
         case group(Group)
-        /// The store does not go on where the stream ends.
+        /// The store does not continue where the stream ends.
         case lost(SourceLoss)
     }
 
     /// Reads everything after a position.
     ///
     /// - Parameters:
-    ///   - store: The id of the store that the position is of.
-    ///   - known: The schema at the position, where it is known.
+    ///   - store: The id of the position's store.
+    ///   - known: The schema at the position, if it is known.
     package func next(after position: StreamPosition, of store: String, knowing known: MirrorSchema?) throws
         -> Next
     {
@@ -113,7 +114,7 @@ package final class MirrorSource {
 
     /// Reads everything.
     ///
-    /// - Parameter grown: Is called within the read transaction, each time that there is more in the group's body.
+    /// - Parameter grown: Called within the read transaction, each time the group's body has grown.
     /// - Throws: `HistoryError`, `SystemError`, what `grown` throws.
     package func snapshot(_ grown: @escaping (Group) throws -> Void = { _ in }) throws -> Group {
         try read { db in
@@ -146,7 +147,7 @@ package final class MirrorSource {
         }
     }
 
-    /// How the store stands to a position that somebody else has of it; nil where it goes on there.
+    /// Why the store does not continue at a position; nil if it does.
     package func loss(at position: StreamPosition, of store: String) throws -> SourceLoss? {
         try read { db in
             try loss(at: position, of: store, HistoryHeader(db, fingerprintAt: position.number))
@@ -165,24 +166,25 @@ package final class MirrorSource {
     }
 }
 
-/// Why a store does not go on where a stream of its history ends.
+/// Why a store does not continue where a stream of its history ends.
 package enum SourceLoss: Hashable, Sendable {
     /// Another store is at the path.
     case otherStore
-    /// It was restored from a backup: the position is ahead of it.
+    /// The store was restored from a backup: the position is ahead of it.
     case restored
-    /// Another transaction is at the position: two copies of the store went on by themselves.
+    /// Another transaction is at the position: two copies of the store diverged.
     case diverged
     /// The history after the position was deleted.
     case expired
-    /// Changes behind the position are missing in the middle: deleted by another hand, or in a damaged page.
+    /// Changes after the position are missing in the middle: another program deleted them, or a page is
+    /// damaged.
     case gap
-    /// The schema changed unobserved: which tables were created again is not known.
+    /// The schema changed unobserved: it is not known which tables were recreated.
     case schemaUnknown
 
-    /// Nil where the store goes on at the position.
+    /// Nil if the store continues at the position.
     ///
-    /// - Parameter fingerprint: The digest of the header's.
+    /// - Parameter fingerprint: The digest of the header's fingerprint.
     init?(_ position: StreamPosition, of store: String, _ header: HistoryHeader, fingerprint: String?) {
         guard header.storeID.text == store else {
             self = .otherStore
@@ -200,15 +202,15 @@ package enum SourceLoss: Hashable, Sendable {
     }
 }
 
-/// The tables that a mirror gets rows of, and how SQL finds them; read again when the schema changes.
+/// The tables whose rows a mirror receives, with their SQL names; read again when the schema changes.
 struct MirrorTables {
     private var version: Int64 = -1
     private(set) var schema: MirrorSchema?
-    /// The schema's, which takes long to calculate.
+    /// The digest of the schema, which is expensive to calculate.
     private(set) var digest = ""
-    /// By their numbers.
+    /// By shape number.
     private(set) var shapes: [Int64: Entity] = [:]
-    /// With the rowid, which stays the same in a mirror.
+    /// With the rowid, which is the same in a mirror.
     private(set) var tables: [BinaryText: RowTable] = [:]
 
     mutating func follow(_ db: Database, _ path: String) throws {

@@ -2,35 +2,35 @@ import PersistentHistory
 import GRDB
 import GRDBSQLite
 
-/// Applies the lines of one group, within a transaction of a mirror.
+/// Applies the lines of one group within a transaction on a mirror.
 struct MirrorWriter {
     private let db: Database
     private let isSnapshot: Bool
-    /// The store that the group is of.
+    /// The id of the group's store.
     private let store: String
     private let old: ReplicaShape
-    /// What the mirror has now.
+    /// What the mirror contains now.
     private(set) var sections: MirrorSections
     private var schema: MirrorSchema?
-    /// Tables of which all rows have come.
+    /// Tables of which all rows were received.
     private var whole: Set<BinaryText> = []
 
     private var section: MirrorSections.Section?
     private var statement: Statement?
     /// Writes several rows: see `rowsAtOnce`.
     private var bulk: Statement?
-    /// Of the rows that are not written yet.
+    /// The values of rows that are not written yet.
     private var values: [LineValue] = []
     /// The number of the last change.
     private var last: Int64?
     private var floor: Int64 = 0
     private var changes: ChangeCheck
-    /// The position of the mirror: what a group has of the history until there, the mirror had, and may have cleaned.
+    /// The mirror's position: the mirror had the group's history up to here already, and may have cleaned it.
     private let known: Int64
 
     /// - Parameters:
-    ///   - found: What the mirror has.
-    ///   - known: The number of the last change that it had.
+    ///   - found: What the mirror contains.
+    ///   - known: The number of its last change.
     init(_ db: Database, _ found: MirrorSections, after known: Int64, isSnapshot: Bool, of store: String) throws
     {
         self.db = db
@@ -38,7 +38,7 @@ struct MirrorWriter {
         self.store = store
         changes = found.changes
         self.isSnapshot = isSnapshot
-        // A snapshot is made from nothing: somebody may have changed a table.
+        // A snapshot rebuilds all tables, because another program may have changed one.
         if isSnapshot { try ReplicaShape().makeTables(db, insteadOf: found.shape) }
         sections = isSnapshot ? MirrorSections(ReplicaShape()) : found
         old = sections.shape
@@ -59,9 +59,9 @@ struct MirrorWriter {
         }
     }
 
-    /// A snapshot's rows are written some at a time: SQLite takes a third longer for statements of one row.
+    /// Rows are written in batches: one statement per row takes a third longer for a snapshot.
     private static let rowsAtOnce = 16
-    /// So that a statement never has more parameters than SQLite allows (https://www.sqlite.org/limits.html).
+    /// Keeps a statement below SQLite's limit of parameters (https://www.sqlite.org/limits.html).
     private static let mostColumnsAtOnce = 1000
 
     private mutating func begin(_ section: MirrorSections.Section) throws {
@@ -133,7 +133,7 @@ struct MirrorWriter {
                 """, arguments: [floor])
     }
 
-    /// Definitions come from the network: each is tried where it can do no harm.
+    /// Definitions come from the network: each is first tried in a database of its own.
     private static func check(_ schema: MirrorSchema) throws {
         let check = try ReplicaSchemaCheck()
         for table in schema.tables {
@@ -159,7 +159,7 @@ struct MirrorWriter {
         if section.kind == .changes {
             try checkChange(values[start...])
             if let last, last <= known {
-                // Written again, it would stay for ever: the cleaner does not come back to it.
+                // If it were written again, it would stay forever: the cleaner does not return to it.
                 try checkOverlap(at: last)
                 return values.removeSubrange(start...)
             }
@@ -167,7 +167,7 @@ struct MirrorWriter {
         if bulk == nil || values.count == section.width * Self.rowsAtOnce { try writeRows() }
     }
 
-    /// Writes the rows that were taken, whose values may lie in the memory of their lines.
+    /// Writes the pending rows, whose values may be in the memory of their lines.
     mutating func writeRows() throws {
         guard let statement, let section, !values.isEmpty else { return }
         defer { values.removeAll(keepingCapacity: true) }
@@ -180,7 +180,7 @@ struct MirrorWriter {
         }
     }
 
-    /// What stands at a number already must be the same; the cleaner may have emptied or deleted it.
+    /// Checks that a change that is already present is the same; the cleaner may have emptied or deleted it.
     private func checkOverlap(at number: Int64) throws {
         let found = try Row.fetchOne(
             try db.cachedStatement(
@@ -191,7 +191,7 @@ struct MirrorWriter {
         throw MirrorError.needsSnapshot("the source's history is another one at \(number)")
     }
 
-    /// Of the five values of a change, how many there are from its origin on.
+    /// How many of the five values of a change follow from its origin on.
     private static let overlap = 4
 
     private mutating func checkChange(_ values: ArraySlice<LineValue>) throws {
@@ -205,7 +205,7 @@ struct MirrorWriter {
 
     // MARK: End
 
-    /// - Parameter position: The position that the mirror is to have.
+    /// - Parameter position: The mirror's new position.
     mutating func finish(through position: StreamPosition) throws {
         try writeRows()
         let shape = sections.shape

@@ -1,15 +1,15 @@
 internal import CCrypto
 
-/// SHA-256, by the library that libnats needs for TLS: it uses the processor's instructions for it.
+/// SHA-256 from the library that libnats needs for TLS: it uses the processor's instructions.
 package final class SHA256 {
-    /// OpenSSL's configuration does not let it be calculated.
+    /// OpenSSL's configuration does not allow SHA-256.
     package struct Refusal: Error, CustomStringConvertible {
         package var description: String { "OpenSSL does not calculate SHA-256." }
     }
 
     private let context = EVP_MD_CTX_new()
     private var isComplete: Bool
-    /// How many bytes it is the digest of.
+    /// How many bytes were added.
     package private(set) var count = 0
 
     package init() { isComplete = EVP_DigestInit_ex(context, EVP_sha256(), nil) == 1 }
@@ -21,7 +21,7 @@ package final class SHA256 {
         count += bytes.count
     }
 
-    /// The digest of everything, in hexadecimal digits. To be called once.
+    /// The digest of everything, in hexadecimal digits. Call it once.
     package func hexadecimal() throws(Refusal) -> String {
         var digest = [UInt8](repeating: 0, count: 32)
         guard isComplete, EVP_DigestFinal_ex(context, &digest, nil) == 1 else { throw Refusal() }

@@ -1,14 +1,14 @@
 import PersistentHistory
 import GRDB
 
-/// How far a stream of history, or a mirror, shows a store: a position, with proofs that two processes that name it mean
-/// the same.
+/// How far a stream of history, or a mirror, shows a store: a position, with proof that two processes mean the
+/// same one.
 package struct StreamPosition: Hashable, Sendable {
     /// The number of the last change.
     package var number: Int64
-    /// A digest of that change's origin; nil where the change was deleted, or there is none.
+    /// A digest of that change's origin; nil if the change was deleted, or there is none.
     package var fingerprint: String?
-    /// The digest of the schema: see `MirrorSchema.digest`.
+    /// The digest of the schema; see `MirrorSchema.digest`.
     package var schema: String
 
     package init(number: Int64, fingerprint: String?, schema: String) {
@@ -17,7 +17,7 @@ package struct StreamPosition: Hashable, Sendable {
         self.schema = schema
     }
 
-    /// As it stands in a message's header and in a mirror: `42 1f8e… 90ab…`, with `-` for what is not known.
+    /// The text in a message's header and in a mirror: `42 1f8e… 90ab…`, with `-` for what is not known.
     package var text: String { "\(number) \(fingerprint ?? "-") \(schema)" }
 
     package init?(_ text: String) {
@@ -32,18 +32,18 @@ package struct StreamPosition: Hashable, Sendable {
             number: number, fingerprint: parts[1] == "-" ? nil : parts[1], schema: parts[2])
     }
 
-    /// Whether both name one number and cannot be the same position.
+    /// Whether both have the same number but cannot be the same position.
     package func contradicts(_ other: StreamPosition) -> Bool {
         guard number == other.number, let fingerprint, let theirs = other.fingerprint else { return false }
         return fingerprint != theirs
     }
 
-    /// The digest of a history's own fingerprint: an author's name need not be in each message.
+    /// Calculates the digest of a history's fingerprint, so that messages need not contain an author's name.
     struct Digest {
         private var last: (fingerprint: String, digest: String)?
 
-        /// What is asked for is mostly what was calculated last, because a position that was reached is where the next
-        /// look begins.
+        /// Mostly the same as the last one calculated, because a read starts at the position that the last one
+        /// reached.
         mutating func of(_ fingerprint: String?) throws -> String? {
             guard let fingerprint else { return nil }
             if let last, last.fingerprint == fingerprint { return last.digest }
@@ -54,13 +54,13 @@ package struct StreamPosition: Hashable, Sendable {
     }
 }
 
-/// Where a mirror is: what it shows, and where in the stream that was found.
+/// A mirror's position: what it shows, and where in the stream that was found.
 package struct MirrorPosition: Hashable, Sendable {
-    /// The id of the store that is mirrored.
+    /// The id of the mirrored store.
     package var store: String
     package var epoch: Int64
     package var position: StreamPosition
-    /// Of the last message that was applied; 0 after a snapshot.
+    /// The sequence of the last applied message; 0 after a snapshot.
     package var sequence: UInt64
     /// Its `Nats-Msg-Id`.
     package var messageID: String
@@ -73,7 +73,7 @@ package struct MirrorPosition: Hashable, Sendable {
         self.messageID = messageID
     }
 
-    /// Nil where nothing was ever put into the mirror.
+    /// Nil if the mirror never received anything.
     init?(_ db: Database) throws {
         let row = try Row.fetchOne(
             try db.cachedStatement(

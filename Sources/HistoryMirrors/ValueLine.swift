@@ -6,7 +6,7 @@ internal import Glibc
 
 enum LineValue {
     case value(HistoryValue)
-    /// A text of ASCII characters, in the line's memory.
+    /// ASCII text, in the line's memory.
     case plain(UnsafeBufferPointer<UInt8>)
 
     /// A copy that outlives the line.
@@ -20,13 +20,13 @@ enum LineValue {
 
 /// Reads an array of values in the history's form: `[42,"text",2.5,null,{"base64":"AAE="}]`; see `HistoryJSON`.
 ///
-/// As bytes and without a tree: a snapshot has millions of them. It is read from the network, and nothing that it
-/// says can be relied on.
+/// It parses bytes and builds no tree, because a snapshot has millions of values. The line comes from the
+/// network, so nothing in it can be trusted.
 struct ValueLine {
     private let bytes: UnsafeBufferPointer<UInt8>
     private var place = 0
 
-    /// - Parameter most: How many values there may be.
+    /// - Parameter most: The maximum number of values.
     /// - Throws: `MirrorError.malformed`.
     static func append(
         _ bytes: UnsafeBufferPointer<UInt8>, to values: inout [LineValue], atMost most: Int = .max
@@ -51,7 +51,7 @@ struct ValueLine {
 
     private var next: UInt8? { place < bytes.count ? bytes[place] : nil }
 
-    /// Where a byte comes next, or the line's end. A blob has millions of bytes.
+    /// The index of the next such byte, or of the line's end. A blob has millions of bytes.
     private func index(of byte: UInt8, from start: Int) -> Int {
         guard let base = bytes.baseAddress, let found = memchr(base + start, Int32(byte), bytes.count - start)
         else {
@@ -85,12 +85,12 @@ struct ValueLine {
 
     // MARK: Values
 
-    /// A text that stands in the line as it is; nil where something else comes.
+    /// Text without escapes, in the line's memory; nil if anything else follows.
     private mutating func plainText() -> UnsafeBufferPointer<UInt8>? {
         guard next == UInt8(ascii: "\"") else { return nil }
         var end = place + 1
         while end < bytes.count, bytes[end] != UInt8(ascii: "\"") {
-            // A byte of another character than ASCII's has to be checked.
+            // Bytes of other characters must be validated.
             guard bytes[end] < 0x80, bytes[end] != UInt8(ascii: "\\") else { return nil }
             end += 1
         }
@@ -186,7 +186,7 @@ struct ValueLine {
         case UInt8(ascii: "b"): return "\u{8}"
         case UInt8(ascii: "f"): return "\u{c}"
         case UInt8(ascii: "u"):
-            // What is written here are control characters: a pair of surrogates is not.
+            // Only control characters are written as escapes, never a surrogate pair.
             let digits = bytes[min(place + 1, bytes.count)..<min(place + 5, bytes.count)]
             guard digits.count == 4, let number = UInt32(String(decoding: digits, as: UTF8.self), radix: 16),
                 let scalar = Unicode.Scalar(number)
@@ -206,7 +206,7 @@ struct ValueLine {
         let start = place
         place = index(of: UInt8(ascii: "\""), from: start)
         let text = Data(bytes[start..<place])
-        // Foundation reads more than it writes.
+        // Foundation accepts more than canonical base64.
         guard let data = Data(base64Encoded: text), data.base64EncodedData() == text else { throw malformed() }
         let decoded = [UInt8](data)
         try expect(text: "\"}")
@@ -215,7 +215,7 @@ struct ValueLine {
 }
 
 extension OpaquePointer {
-    /// Binds values of lines, which must be cleared before the lines' memory goes.
+    /// Binds the values, which must be cleared before the lines' memory is released.
     fileprivate func bind(_ values: ArraySlice<LineValue>) {
         for (index, value) in values.enumerated() {
             switch value {
@@ -227,7 +227,7 @@ extension OpaquePointer {
 }
 
 extension Statement {
-    /// Runs a statement that gives no rows with values of lines, of which SQLite copies none that it need not.
+    /// Runs a statement without result rows, with values of lines, which SQLite copies only where it must.
     func write(_ db: Database, _ values: ArraySlice<LineValue>) throws {
         sqlite3_reset(sqliteStatement)
         defer {

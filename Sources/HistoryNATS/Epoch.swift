@@ -1,25 +1,27 @@
 package import HistoryMirrors
 import PersistentHistory
 
-/// The number of a line of history in a stream. It increases when the stream does not continue its earlier content.
+/// The number of a line of history in a stream. It increases when the stream does not continue its earlier
+/// content.
 ///
-/// A new epoch is a time, in milliseconds since 1970: so it follows also those that only a mirror still knows.
+/// A new epoch is a time, in milliseconds since 1970, so that it also follows epochs that only a mirror still
+/// knows.
 package enum Epoch {
-    /// The epoch after all that are known.
+    /// The epoch after all known ones.
     package static func next(after known: Int64?, at now: Int64) -> Int64 {
-        // What is known was read within `range`.
+        // The known epoch is within `range`, which was checked when it was read.
         max((known ?? 0) + 1, now)
     }
 
-    /// The epochs that a message may name. One that is later than any clock would leave no room for the next.
+    /// The epochs that a message may have. One later than any clock would leave no room for the next.
     package static func range(at now: Int64) -> ClosedRange<Int64> { 1...max(1, now) + century }
 
     private static let century: Int64 = 100 * 366 * 86_400_000
 }
 
-/// What a publisher remembers of its stream, in its own state: it survives the server and a store that is restored.
+/// What a publisher remembers of its stream, in its own state folder: it survives a restored server or store.
 ///
-/// It is never where publishing continues: that is the end of the stream.
+/// Publishing never continues from here, but from the end of the stream.
 package struct PublisherMemory: Codable, Hashable, Sendable {
     package var store: String
     package var epoch: Int64

@@ -1,7 +1,8 @@
-/// Which failures of sessions are reported: two publishers of one stream, or a server that comes and goes, would fill the
+/// Limits the reports of failed sessions: two publishers of one stream, or a flapping server, would fill the
 /// journal.
 ///
-/// A kind of failure is reported at once, and again after pauses that grow to an hour; in between, it is counted.
+/// A kind of failure is reported at once, and again after pauses that grow to one hour. In between, it is
+/// counted.
 package struct FailureReports: Sendable {
     private struct Known {
         var next: ContinuousClock.Instant
@@ -11,19 +12,19 @@ package struct FailureReports: Sendable {
 
     private static let first: Duration = .seconds(60)
     private static let longest: Duration = .seconds(3600)
-    /// More kinds are not remembered.
+    /// No more kinds are remembered.
     private static let most = 32
 
     private var known: [String: Known] = [:]
-    /// Whether the last failure was reported: then its end is, too.
+    /// Whether the last failure was reported: then its end is reported, too.
     package private(set) var wasReported = false
 
     package init() {}
 
-    /// - Returns: How many failures of the kind were not reported since the last one that was; nil if this one is not
-    ///   to be reported either.
+    /// - Returns: How many failures of this kind were not reported since the last report; nil if this one is
+    ///   not to be reported either.
     package mutating func take(_ text: String, at now: ContinuousClock.Instant) -> Int? {
-        // With other numbers it is the same kind.
+        // Failures that differ only in numbers are of the same kind.
         let kind = text.split(whereSeparator: \.isNumber).joined(separator: "#")
         wasReported = false
         guard var entry = known[kind], now - entry.next < Self.longest else {

@@ -9,10 +9,10 @@ package struct FeedRelease: Sendable {
 
     /// Notes the position that the server has acknowledged.
     package mutating func acknowledged(through number: Int64, at now: ContinuousClock.Instant) {
-        // A server that was restored to an older state has lost what was held.
+        // A server that was restored to an older state has lost these transactions.
         waiting.removeAll { $0.number > number }
         released = released.map { min($0, number) }
-        // A hundred steps are fine enough for a pause of minutes.
+        // A hundred steps are fine enough for a hold of minutes.
         if waiting.count > 1, let last = waiting.last, now - last.first < hold / 100 {
             waiting[waiting.count - 1] = (number, last.first, now)
         } else {
@@ -20,7 +20,7 @@ package struct FeedRelease: Sendable {
         }
     }
 
-    /// The position that may be released now.
+    /// The position up to which the feed may be acknowledged now.
     package mutating func through(at now: ContinuousClock.Instant) -> Int64? {
         while let first = waiting.first, now - first.last >= hold {
             released = first.number
@@ -29,6 +29,6 @@ package struct FeedRelease: Sendable {
         return released
     }
 
-    /// When more may be released.
+    /// When the position may advance.
     package var next: ContinuousClock.Instant? { waiting.first.map { $0.last + hold } }
 }

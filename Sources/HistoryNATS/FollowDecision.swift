@@ -1,21 +1,21 @@
 package import HistoryMirrors
 
-/// How a mirror stands to its stream, and what its follower does.
+/// How a follower continues, given the mirror's position and its stream.
 package enum FollowDecision: Hashable, Sendable {
     /// The stream continues at the mirror's position, or the mirror has all of it.
     case goOn
-    /// The newest snapshot replaces what the mirror has.
+    /// The newest snapshot replaces the mirror's content.
     case refill(reason: String)
-    /// A snapshot is needed that is not there yet: the publisher makes one.
+    /// A snapshot is needed that does not exist yet: the publisher makes one.
     case awaitSnapshot(reason: String)
-    /// Neither the stream nor its snapshot is a state that follows the mirror's.
+    /// Neither the stream nor its snapshot is a later state of the mirror.
     case refuse(reason: String)
 
     /// - Parameters:
     ///   - last: The stream's last message; nil if there is none.
     ///   - head: The head of the newest snapshot.
-    ///   - lastSequence: Of the stream, whether that message is still there or not.
-    ///   - name: The stream's, for what an operator is to do.
+    ///   - lastSequence: The stream's last sequence, even if that message was deleted.
+    ///   - name: The stream's name, for the advice to the operator.
     package init(
         _ mirror: MirrorPosition?, last: GroupHeader?, head: GroupHeader?, lastSequence: UInt64, name: String
     ) {
@@ -28,7 +28,7 @@ package enum FollowDecision: Hashable, Sendable {
                 ? .refill(reason: reason) : .awaitSnapshot(reason: reason)
         }
         let mine = mirror.position
-        // A new epoch begins with its snapshot.
+        // A new epoch starts with its snapshot.
         guard let newest = [last, head].compactMap(\.self).max(by: { $0.epoch < $1.epoch }) else {
             self = .refuse(reason: "the stream has neither messages nor snapshots: is its publisher running?")
             return
@@ -69,7 +69,7 @@ package enum FollowDecision: Hashable, Sendable {
                         came behind, and the publisher has not sent it again
                         """)
             } else if lastSequence <= mirror.sequence || snapshot == mine {
-                // The messages have expired, and the mirror had them.
+                // The messages have expired, but the mirror had received them.
                 self = .goOn
             } else {
                 self = .refuse(
@@ -81,9 +81,9 @@ package enum FollowDecision: Hashable, Sendable {
         }
     }
 
-    /// Whether a snapshot brings a mirror further.
+    /// Whether a snapshot advances a mirror, or replaces a state that contradicts it.
     ///
-    /// - Parameter isRepair: Whether an older snapshot does so as well, because the stream continues after it.
+    /// - Parameter isRepair: Whether an older snapshot helps as well, because the stream continues after it.
     package static func helps(_ snapshot: GroupHeader, _ mirror: MirrorPosition?, isRepair: Bool = false)
         -> Bool
     {

@@ -1,11 +1,11 @@
 package import HistoryMirrors
 
-/// Decides what a follower does with each message, in the order of the stream.
+/// Decides what a follower does with each message, in stream order.
 package struct GroupAssembler: Sendable {
     package enum Step: Hashable, Sendable {
         /// The mirror has it already, or it belongs to an unfinished group.
         case ignore
-        /// It is kept. If it is a group's first part, earlier parts are discarded.
+        /// Keep it. If it is a group's first part, discard earlier parts.
         case keep(isFirst: Bool)
         /// It completes its group.
         case apply
@@ -20,7 +20,7 @@ package struct GroupAssembler: Sendable {
 
     package init(position: MirrorPosition?) { self.position = position }
 
-    /// - Parameter session: Of the publisher: see `GroupHeader.session(of:)`.
+    /// - Parameter session: The publisher's session; see `GroupHeader.session(of:)`.
     package mutating func take(_ header: GroupHeader, session: String) -> Step {
         guard let position else { return .needSnapshot("the mirror is new") }
         if header.kind == .begin {
@@ -47,7 +47,7 @@ package struct GroupAssembler: Sendable {
     }
 
     private mutating func take(_ header: GroupHeader, _ mine: StreamPosition) -> Step {
-        // Also of a part whose group's beginning is not in the stream any more.
+        // This also covers a part whose group's first part is no longer in the stream.
         if header.after.number > mine.number {
             return .needSnapshot(
                 "the stream goes on at \(header.after.number), and the mirror is at \(mine.number)")
@@ -56,7 +56,7 @@ package struct GroupAssembler: Sendable {
             group = (header.through, 0)
         } else if group?.through != header.through || group?.nextPart != header.part {
             group = nil
-            // The server has all parts of a group of which it has the last: they were chained to each other.
+            // The server has all parts of a group if it has the last one, because they are chained.
             guard header.isLast, header.through.number > mine.number else { return .ignore }
             return .needSnapshot("the stream has only the end of the group that the mirror needs")
         }

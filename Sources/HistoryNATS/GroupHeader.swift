@@ -4,7 +4,7 @@ import PersistentHistory
 /// The headers of a message.
 package struct GroupHeader: Hashable, Sendable {
     package enum Kind: String, Sendable {
-        /// A session begins, at the position where the stream continues.
+        /// A session starts, at the position where the stream continues.
         case begin
         /// Part of a group.
         case group
@@ -27,10 +27,10 @@ package struct GroupHeader: Hashable, Sendable {
     package var head: SnapshotHead?
     /// When a group or a beginning was sent, by the publisher's clock, in milliseconds since 1970.
     package var time: Int64?
-    /// Within which time, in milliseconds, another message follows; nil where that is not promised.
+    /// Within how many milliseconds another message follows; nil if the publisher does not promise that.
     package var beat: Int64?
 
-    /// How a snapshot is found and verified.
+    /// How to find and verify a snapshot.
     package struct SnapshotHead: Hashable, Sendable {
         /// The sequence of its first part.
         package var firstSequence: UInt64
@@ -40,7 +40,7 @@ package struct GroupHeader: Hashable, Sendable {
         package var digest: String
         /// When it was made, in milliseconds since 1970.
         package var time: Int64
-        /// The first sequences of this snapshot and of those before it that are kept.
+        /// The first sequences of the snapshots that are kept, this one included.
         package var kept: [UInt64]
 
         package init(firstSequence: UInt64, parts: Int, bytes: Int, digest: String, time: Int64, kept: [UInt64])
@@ -72,7 +72,7 @@ package struct GroupHeader: Hashable, Sendable {
     /// The position of the stream with this message, without an unfinished group.
     package var reached: StreamPosition { kind == .group && !isLast ? after : through }
 
-    /// Whether it has what the mirror has not, but in an epoch that is over for it.
+    /// Whether it is ahead of the mirror, but in an epoch that the mirror has left.
     package func isOvertaken(by mirror: MirrorPosition) -> Bool {
         epoch < mirror.epoch && reached.number > mirror.position.number
     }
@@ -103,9 +103,11 @@ package struct GroupHeader: Hashable, Sendable {
         return fields.map { (name: $0.0, value: $0.1) }
     }
 
-    /// Reads what stands in a stream, which anyone with the right to publish may have written.
+    /// Reads a message's headers. Any client with the permission to publish may have written them.
     ///
-    /// - Parameter now: In milliseconds since 1970.
+    /// - Parameters:
+    ///   - now: In milliseconds since 1970.
+    ///   - value: Returns a header's value.
     /// - Throws: `ForeignMessage` if it is not a message of historyd-nats.
     package init(
         at now: Int64 = HistoryTimestamp.now.milliseconds, _ value: (String) -> String?
@@ -139,7 +141,7 @@ package struct GroupHeader: Hashable, Sendable {
             kind, store: store, epoch: epoch, after: after, through: through,
             part: try number("Historyd-Part", in: 0...Limits.parts), isLast: value("Historyd-Last") == "1")
         guard kind == .head else {
-            // Earlier publishers send neither.
+            // Earlier versions of the publisher send neither.
             time = value("Historyd-Time").flatMap { Int64($0) }.flatMap {
                 HistoryTimestamp.range.contains($0) ? $0 : nil
             }
@@ -166,7 +168,7 @@ package struct GroupHeader: Hashable, Sendable {
         }
     }
 
-    /// More than anyone needs.
+    /// More than a publisher ever needs.
     private enum Limits {
         static let parts = 1 << 30
         static let bytes = 1 << 46
@@ -174,12 +176,12 @@ package struct GroupHeader: Hashable, Sendable {
         static let beat: ClosedRange<Int64> = 1...86_400_000
     }
 
-    /// Whether a message may stand in the stream behind another one: a session's first message may stand behind any, and
-    /// each further one is chained to the one before, also a beginning that follows a snapshot.
+    /// Whether a message may follow another one in the stream. A session's first message may follow any; each
+    /// further one is chained to the message before it, even a `begin` after a snapshot.
     ///
     /// - Parameters:
-    ///   - id: Of this message.
-    ///   - before: The id of the message before it; nil if it is not in the stream any more.
+    ///   - id: The message's id.
+    ///   - before: The id of the message before it; nil if that is no longer in the stream.
     package func fits(_ id: String, behind before: String?) -> Bool {
         guard let number = Self.number(of: id) else { return false }
         if kind == .begin, number == 0 { return true }
@@ -211,7 +213,7 @@ package struct ForeignMessage: Error, Hashable, CustomStringConvertible {
 }
 
 extension SHA256 {
-    /// Whether everything is what a snapshot's head says. To be called once, instead of `hexadecimal`.
+    /// Whether count and digest match a snapshot's head. Call it once, instead of `hexadecimal`.
     package func matches(_ head: GroupHeader.SnapshotHead) -> Bool {
         count == head.bytes && (try? hexadecimal()) == head.digest
     }

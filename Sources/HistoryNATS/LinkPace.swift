@@ -1,9 +1,9 @@
-/// How many bytes may be under way on a link, so that what comes behind them need not wait long: an answer to a ping, or
-/// an acknowledgement.
+/// How many bytes may be in flight on a link, so that a following message, such as a ping's answer or an
+/// acknowledgement, does not wait long.
 ///
-/// It begins with what a link of 16 kB/s carries in five seconds, and doubles while the link is faster.
+/// It starts with what a link of 16 kB/s carries in five seconds, and doubles while the link is faster.
 package struct LinkPace: Sendable {
-    /// A message's part and its headers. A ping is answered in time behind it on the slowest link.
+    /// A message's part with its headers. Even on the slowest link, a ping behind it is answered in time.
     package static let least = 72 << 10
     private static let most = 8 << 20
     private static let quick: Duration = .seconds(1)
@@ -15,11 +15,11 @@ package struct LinkPace: Sendable {
     package init(allowance: Int = least) { self.allowance = allowance }
 
     /// - Parameters:
-    ///   - bytes: What was under way.
+    ///   - bytes: The number of bytes in flight.
     ///   - time: How long it took.
     package mutating func carried(_ bytes: Int, in time: Duration) {
         if time > Self.slow {
-            // What it carries in two seconds.
+            // As much as the link carries in two seconds.
             let bytesPerSecond = Double(bytes) / (time / .seconds(1))
             allowance = max(Self.least, min(allowance, Int(2 * bytesPerSecond)))
         } else if time < Self.quick, bytes >= allowance / 2 {
@@ -27,6 +27,6 @@ package struct LinkPace: Sendable {
         }
     }
 
-    /// A message is larger than what was allowed.
+    /// Raises the allowance for a message that is larger.
     package mutating func mustCarryMore() { allowance = min(2 * allowance, 1 << 30) }
 }

@@ -6,7 +6,7 @@
 package struct MessageChain: Sendable {
     package let stream: String
     package let session: String
-    /// The id of the last message that was sent.
+    /// The sequence of the last message that was sent.
     package private(set) var lastSequence: UInt64
     private var lastID: String?
     private var count = 0
@@ -20,8 +20,8 @@ package struct MessageChain: Sendable {
         self.lastSequence = lastSequence
     }
 
-    /// The headers of the next message. The first message is the fence: the server may not know the id of the message
-    /// before it any more, so only the sequence is its condition.
+    /// The headers of the next message. The first message is the fence: the server may no longer know the id of
+    /// the message before it, so its only condition is the sequence.
     package mutating func next() -> [(name: String, value: String)] {
         let id = "\(session)/\(count)"
         var fields = [

@@ -56,12 +56,12 @@ package enum PublishDecision: Hashable, Sendable {
         case .diverged: self = Self.refuse(.diverged, reached, end.store)
         case .otherStore: self = Self.refuse(.otherStore, reached, end.store)
         case let loss:
-            // A server that was set back, or a publisher that ended before its new epoch began.
+            // The server was restored, or a publisher ended before its new epoch started.
             guard let epoch = known.epoch, epoch == end.epoch else {
                 self = .startOver(epoch: next, reason: "the stream ends in an epoch that is over, \(end.epoch)")
                 return
             }
-            // The stream was set back behind what it had, and the store as well.
+            // Both the stream and the store were restored to an older state.
             switch memory?.epoch == epoch && memory?.store == end.store ? lossOfMemory : nil {
             case .restored:
                 self = .startOver(epoch: next, reason: "the store was restored from a backup")

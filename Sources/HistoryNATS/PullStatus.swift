@@ -1,16 +1,16 @@
-/// What the server says about a request for messages, in a message of its own.
+/// What the server reports about a request for messages, in a message of its own.
 ///
-/// A stored message has a reply subject of JetStream, and may have a header `Status` of its own. The server's word comes on
-/// the subject of the request, without a reply subject: `isWord` decides by that alone.
+/// A stored message has a JetStream reply subject, and may have a `Status` header of its own. A status message
+/// arrives on the request's subject, without a reply subject; `isWord` decides by that alone.
 package enum PullStatus: Hashable, Sendable {
-    /// The request is open, and nothing has come for a while.
+    /// The request is open, and nothing has arrived for a while.
     case heartbeat
-    /// The time of the request is over.
+    /// The request has timed out.
     case timeout
     /// The next message is larger than the rest of the request's bytes.
     case tooLarge
-    /// The request has ended for another reason: all of its messages have come, or for one that this program does not
-    /// know. The consumer may still be there.
+    /// The request has ended for another reason: all its messages have arrived, or a reason that this program
+    /// does not know. The consumer may still exist.
     case ended(String)
     /// The consumer is gone, or every request to it would be refused.
     case fatal(String)
@@ -29,19 +29,19 @@ package enum PullStatus: Hashable, Sendable {
         }
     }
 
-    /// Whether a message is the server's word, and not one that is stored in a stream.
+    /// Whether a message is a status message of the server, and not a stored one.
     package static func isWord(reply: String) -> Bool { StreamSearch.sequence(inReply: reply) == nil }
 }
 
-/// How many requests in a row may end without a message and without their time: an unknown refusal must not be asked
-/// for again without end.
+/// Counts the requests in a row that end without a message and before their timeout: a refusal of an unknown
+/// kind must not be repeated without end.
 package struct FutileRequests: Sendable {
     private static let most = 3
     private var count = 0
 
     package init() {}
 
-    /// A message came, or a request's time was over.
+    /// Resets the count: a message arrived, or a request timed out.
     package mutating func progressed() { count = 0 }
 
     /// - Returns: Whether another request may be made.

@@ -1,14 +1,14 @@
 package import HistoryMirrors
 
-/// Whether a snapshot that was not completed can be continued in a stream.
+/// Determines whether an incomplete snapshot in a stream can be continued.
 package enum SnapshotResumption {
-    /// How many parts of a snapshot a stream has, if nothing stands behind them.
+    /// How many parts of a snapshot a stream has, if no other message follows them.
     ///
     /// - Parameters:
     ///   - wanted: Any message of the snapshot.
     ///   - first: The sequence of its first part.
     ///   - last: The last message of the stream, and its sequence.
-    /// - Returns: Nil if the snapshot has to begin again.
+    /// - Returns: Nil if the snapshot must start over.
     package static func partsThere(
         of wanted: GroupHeader, from first: UInt64, last: GroupHeader?, at sequence: UInt64
     ) -> Int? {
@@ -21,7 +21,7 @@ package enum SnapshotResumption {
         }
     }
 
-    /// The subjects whose parts belong to no snapshot that is kept, or under way.
+    /// The subjects whose parts belong to no snapshot that is kept or being sent.
     package static func leftovers(
         among subjects: some Sequence<String>, _ names: StreamName, kept: some Sequence<UInt64>
     ) -> [String] {
@@ -32,21 +32,24 @@ package enum SnapshotResumption {
     }
 }
 
-/// When a new mirror would find a gap between the newest snapshot and the stream.
+/// Detects a gap between the newest snapshot and the stream, which a new mirror would find.
 package struct StreamBeginning: Sendable {
-    /// The sequence of the stream's first message, as of which this is known.
+    /// The sequence of the stream's first message at the last check.
     private var sequence: UInt64?
-    /// Where a mirror has to be to take what the stream has.
+    /// The position that a mirror needs to continue with the stream.
     private var needed: StreamPosition?
 
     package init() {}
 
-    /// So many messages of somebody else are skipped.
+    /// The number of foreign messages to skip.
     private static let most: UInt64 = 16
 
-    /// Looks at the stream's first messages, if others were first at the last look.
+    /// Checks the stream's first messages if they have changed since the last check.
     ///
-    /// - Parameter message: The header of the message with a sequence; nil for one of somebody else.
+    /// - Parameters:
+    ///   - state: The stream's state.
+    ///   - epoch: The current epoch.
+    ///   - message: Returns the header of the message with a sequence; nil for a foreign one.
     package mutating func look(
         _ state: StreamState, epoch: Int64, _ message: (UInt64) throws -> GroupHeader?
     ) rethrows {
@@ -59,13 +62,13 @@ package struct StreamBeginning: Sendable {
         needed = nil
         for number in state.first...min(state.last, state.first + Self.most) {
             guard let header = try message(number), header.epoch == epoch else { continue }
-            // A group whose first part is gone cannot be applied.
+            // A group whose first part was deleted cannot be applied.
             needed = header.kind == .group && header.part == 0 ? header.after : header.through
             return
         }
     }
 
-    /// Whether a mirror that takes a snapshot could not go on in the stream.
+    /// Whether a mirror with this snapshot could not continue with the stream.
     package func isBehind(_ snapshot: StreamPosition) -> Bool {
         needed.map { snapshot.number < $0.number } ?? false
     }

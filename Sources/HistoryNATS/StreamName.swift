@@ -11,12 +11,12 @@ package struct StreamName: Hashable, Sendable {
     /// Snapshots, in parts, each followed by its head.
     package var snapshots: String { "HISTORY_\(name)_SNAPSHOT" }
 
-    /// The beginnings of sessions.
+    /// The subject of `begin` messages.
     package var begin: String { "history.\(name)._begin" }
     package var allHistory: String { "history.\(name).>" }
 
     package var snapshotBegin: String { "history_snapshot.\(name).begin" }
-    /// Of the parts of one snapshot, so that the server can remove those of one that was not completed.
+    /// The subject of one snapshot's parts, by which the server can delete those of an incomplete one.
     ///
     /// - Parameter first: The sequence of the first part.
     package func snapshotPart(_ first: UInt64) -> String { "history_snapshot.\(name).part.\(first)" }
@@ -36,8 +36,8 @@ package struct StreamName: Hashable, Sendable {
         return "history.\(name).\(author.map { Self.escaped($0.text) } ?? "_none")"
     }
 
-    /// A text as one token of a subject: `=XX` for each byte that is not a letter, a digit, `-` or `_`, and for a `_`
-    /// at its beginning.
+    /// Text as one token of a subject, with `=XX` for each byte that is not a letter, a digit, `-` or `_`, and
+    /// for a leading `_`.
     package static func escaped(_ text: String) -> String {
         var token: [UInt8] = []
         for (index, byte) in text.utf8.enumerated() {

@@ -4,17 +4,18 @@ package import HistoryMirrors
 ///
 /// A sequence alone is not reliable: after a server was restored to an older state, it is assigned again.
 package enum StreamSearch {
-    /// A sequence of a range before which the mirror has everything; the one after the range if it has all.
+    /// Searches a range for the first sequence after the mirror's position. Returns the sequence after the
+    /// range if the mirror has all of it.
     ///
-    /// Without foreign messages, all messages from that one on are after the mirror's position. Before it there may also be parts of unfinished
-    /// groups, which are ignored, so it does not matter at which of them the search ends.
+    /// Without foreign messages, all messages from the result on are after the mirror's position. Parts of
+    /// unfinished groups may precede it; they are ignored, so the search may end at any of them.
     package static func start(
         in range: ClosedRange<UInt64>, for mirror: MirrorPosition, header: (UInt64) throws -> GroupHeader?
     ) rethrows -> UInt64 {
         var (low, high) = (range.lowerBound, range.upperBound + 1)
         while low < high {
             let middle = low + (high - low) / 2
-            // Behind a foreign message there may be new ones: what is read in vain does no harm.
+            // New messages may follow a foreign one. Reading some in vain does no harm.
             let isNew = try header(middle).map { Self.isNew($0, mirror) } ?? true
             if isNew { high = middle } else { low = middle + 1 }
         }
@@ -27,9 +28,9 @@ package enum StreamSearch {
         return header.through.number > mirror.position.number
     }
 
-    /// The stream sequence in the reply subject of a delivered message: `$JS.ACK.<stream>.<consumer>.<deliveries>.
-    /// <sequence>.<of the consumer>.<time>.<pending>`, with the domain and the account before the stream in newer
-    /// servers; and how many messages are behind it.
+    /// The stream sequence in the reply subject of a delivered message, and the number of messages after it:
+    /// `$JS.ACK.<stream>.<consumer>.<deliveries>.<sequence>.<of the consumer>.<time>.<pending>`. Newer servers
+    /// insert the domain and the account before the stream.
     package static func sequence(inReply reply: String) -> (UInt64, pending: UInt64)? {
         guard reply.hasPrefix("$JS.ACK.") else { return nil }
         let tokens = reply.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)

@@ -1,18 +1,18 @@
 import PersistentHistory
 
-/// How a stream is configured at the server, as far as publisher and followers depend on it.
+/// A stream's settings at the server, as far as publisher and followers depend on them.
 package struct StreamSettings: Hashable, Sendable {
     package var retention = "limits"
     package var storage = "file"
     package var mostPerSubject = -1
-    /// In nanoseconds; 0 where there is no limit.
+    /// In nanoseconds; 0 for no limit.
     package var maxAge: Int64 = 0
-    /// -1 where there is no limit.
+    /// -1 for no limit.
     package var maxBytes: Int64 = -1
 
     package init() {}
 
-    /// What makes the stream lose messages that followers need.
+    /// Why the stream may lose messages that followers need.
     package var problem: String? {
         if retention != "limits" {
             return
@@ -31,7 +31,7 @@ package struct StreamSettings: Hashable, Sendable {
         return nil
     }
 
-    /// How the limits differ from those that the publisher's configuration wants; nil where they do not.
+    /// How the limits differ from the publisher's configuration; nil if they do not.
     package func difference(fromAge wantedAge: Duration?, bytes wantedBytes: Int64?) -> String? {
         func text(_ seconds: Int64) -> String { seconds > 0 ? "\(seconds) s" : "unlimited" }
         func text(bytes: Int64) -> String { bytes > 0 ? "\(bytes) bytes" : "unlimited" }

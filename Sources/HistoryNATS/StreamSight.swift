@@ -4,7 +4,7 @@ package struct StreamState: Hashable, Sendable {
     package var bytes: UInt64
     package var first: UInt64
     package var last: UInt64
-    /// When the stream was made, in the server's words: another one of the same name has another time.
+    /// When the stream was created, in the server's format: a recreated stream has another time.
     package var created: String
 
     package init(messages: UInt64, bytes: UInt64 = 0, first: UInt64, last: UInt64, created: String) {
@@ -12,33 +12,33 @@ package struct StreamState: Hashable, Sendable {
         self.created = created
     }
 
-    /// Whether the stream was neither made again nor set back since it had another state.
+    /// Whether the stream was neither recreated nor restored since an earlier state.
     package func continues(_ earlier: StreamState) -> Bool {
         created == earlier.created && last >= earlier.last && first >= earlier.first
     }
 }
 
-/// What a follower knows of its stream, and decides when it looks at it: a consumer that lost its place, or its server, is
-/// noticed by what the stream has and the consumer did not deliver.
+/// What a follower knows of its stream, to detect a consumer that lost its position, or its server: the stream
+/// then has messages that the consumer did not deliver.
 package struct StreamSight: Sendable {
     package enum Step: Hashable, Sendable {
         /// Everything was delivered.
         case asBefore
-        /// Something is there that was not delivered yet: it may be on its way.
+        /// A message was not delivered yet: it may be in transit.
         case again
-        /// It is time for a comparison of the content.
+        /// The content is due for a comparison.
         case compare
-        /// The session cannot go on.
+        /// The session cannot continue.
         case over(String)
     }
 
-    /// The content is compared as often, even if the stream seems to be as before.
+    /// How often to compare the content, even if the stream seems unchanged.
     package static let interval: Duration = .seconds(240)
 
     package private(set) var state: StreamState
     /// The sequence of the last message that was delivered.
     package var seen: UInt64
-    /// What was missing at the last look.
+    /// The message that was missing at the last check.
     private var missing: UInt64?
     private var compared: ContinuousClock.Instant
 

@@ -1,10 +1,10 @@
 import PersistentHistory
 
-/// Whether publishers and followers do what they are for.
+/// The health of publishers and followers.
 package struct WorkerHealth: Codable, Sendable, Hashable {
     package enum Verdict: String, Codable, Sendable, CaseIterable, Comparable {
         case healthy
-        /// Something does not work, and may pass by itself.
+        /// Something fails, but may recover by itself.
         case degraded
         /// Something is not published or followed.
         case failing
@@ -17,19 +17,19 @@ package struct WorkerHealth: Codable, Sendable, Hashable {
 
     package struct Reason: Codable, Sendable, Hashable {
         package let verdict: Verdict
-        /// Nil where it is the whole program's.
+        /// Nil for the program as a whole.
         package let role: WorkerReport.Role?
         package let stream: String?
-        /// For people.
+        /// For readers.
         package let message: String
     }
 
     package let verdict: Verdict
-    /// The worst first; empty where it is healthy.
+    /// The most severe first; empty if healthy.
     package let reasons: [Reason]
 
     /// - Parameters:
-    ///   - limit: How far behind a stream or a mirror may be, in seconds, and how long a failure may last.
+    ///   - limit: How far a stream or a mirror may lag, and how long a failure may last, in seconds.
     ///   - now: In seconds since 1970.
     package init(_ reports: [WorkerReport], within limit: Double, at now: Double) {
         let found = reports.compactMap { report in
@@ -41,7 +41,7 @@ package struct WorkerHealth: Codable, Sendable, Hashable {
         verdict = reasons.first?.verdict ?? .healthy
     }
 
-    /// Of a program that does not answer.
+    /// The health of a program that does not answer.
     package init(unanswered message: String) {
         reasons = [Reason(verdict: .failing, role: nil, stream: nil, message: message)]
         verdict = .failing
@@ -68,21 +68,21 @@ package struct WorkerHealth: Codable, Sendable, Hashable {
         return report.isConnected ? nil : (.degraded, "It is not connected yet.")
     }
 
-    /// A publisher that has promised a beat, and is not heard of.
+    /// A publisher that promised a beat, and has sent nothing since.
     private struct Silence: CustomStringConvertible {
         let seconds: Double
 
         init?(of report: WorkerReport, at now: Double) {
             guard let heard = report.heard, let beat = report.beat else { return nil }
             seconds = now - heard
-            // Two may be late, or on a slow link.
+            // Two beats may be late, or delayed by a slow link.
             guard seconds > 3 * beat + 5 else { return nil }
         }
 
         var description: String { "Its publisher has not been heard of for \(Int(seconds)) s." }
     }
 
-    /// What a service manager shows.
+    /// The status line for a service manager.
     package static func line(_ reports: [WorkerReport]) -> String {
         func works(_ report: WorkerReport) -> Bool { report.isConnected && report.problem == nil }
         func count(_ role: WorkerReport.Role, _ noun: String) -> String {

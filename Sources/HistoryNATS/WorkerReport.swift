@@ -21,23 +21,23 @@ package struct WorkerReport: Codable, Sendable {
     package var failures = 0
     /// How often an operator's decision was needed, or a group could not be applied.
     package var refusals = 0
-    /// Messages of the stream that are not of historyd-nats.
+    /// The number of foreign messages in the stream.
     package var foreign = 0
-    /// Why the last session failed, or what it waits for; nil if the current one works.
+    /// Why the last session failed, or what the current one waits for; nil if that works.
     package var problem: String?
     /// Whether only an operator can solve the problem.
     package var needsOperator = false
     /// When the problem began, in seconds since 1970.
     package var failingSince: Double?
-    /// What does not work and does not keep the session from publishing or following; nil where all works.
+    /// A problem that does not stop the session from publishing or following; nil if there is none.
     package var warning: String?
     /// When stream and store, or stream and mirror, were last compared, in seconds since 1970.
     package var compared: Double?
-    /// As of when the mirror shows the source, by the source's clock, in seconds since 1970; nil where its publisher does not
-    /// say it.
+    /// The time, by the source's clock, as of which the mirror shows the source, in seconds since 1970; nil if
+    /// its publisher does not send it.
     package var asOf: Double?
-    /// When the publisher was last heard of, in seconds since 1970, and within how many seconds it promises to be heard of
-    /// again.
+    /// When the last message of the publisher arrived, in seconds since 1970, and within how many seconds the
+    /// publisher promises the next one.
     package var heard: Double?
     package var beat: Double?
     /// When the position last changed, in seconds since 1970.
@@ -48,13 +48,13 @@ package struct WorkerReport: Codable, Sendable {
     }
 }
 
-/// What is not in a stream, or a mirror, yet.
+/// What a stream or a mirror does not have yet.
 package struct WorkerLag: Codable, Sendable, Hashable {
-    /// How many transactions; nil where that is not known.
+    /// How many transactions; nil if unknown.
     package var transactions: Int?
     /// Whether there are more.
     package var isAtLeast: Bool?
-    /// For how long something is missing, or may be missing: 0 where nothing is.
+    /// For how long something has been missing, or may have been; 0 if nothing is.
     package var seconds: Double = 0
 
     package init(transactions: Int? = nil, isAtLeast: Bool? = nil, seconds: Double = 0) {

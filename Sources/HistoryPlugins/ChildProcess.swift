@@ -4,11 +4,10 @@ import Glibc
 import HistoryConfiguration
 import PersistentHistory
 
-/// A plugin's process while it runs: the leader of a process group of its own, with three pipes.
+/// A running plugin process: the leader of its own process group, with three pipes.
 ///
-/// Its life is that of `ChildProcess.run`, which leaves nothing behind: no process of the group,
-/// no zombie, no descriptor. (Only a descendant that begins a session of its own, as with
-/// setsid(1), gets away.)
+/// It lives as long as `ChildProcess.run`, which leaves nothing behind: no process of the group, no zombie, no
+/// descriptor. (Only a descendant that starts its own session, as with setsid(1), survives.)
 struct ChildProcess: Sendable {
     let processID: pid_t
     let input: Descriptor
@@ -16,16 +15,16 @@ struct ChildProcess: Sendable {
     let errors: Descriptor
     private let end: Descriptor
 
-    /// Starts the plugin, runs the body beside it, and then kills what is left of its group.
+    /// Starts the plugin, runs the body concurrently, and then kills what is left of the process group.
     ///
     /// - Throws: `HookFailure` with the reason `cannotStart`; the body has not run then.
     static func run<Result: Sendable>(
         _ plugin: PluginConfiguration, adding environment: [String: String] = [:],
         isolation: isolated (any Actor)? = #isolation, body: (ChildProcess) async -> Result
     ) async throws(HookFailure) -> (Result, ProcessEnd) {
-        // The program's file may lie on a slow disk, and so may the credentials.
+        // The program's file may be on a slow disk, and so may the credentials.
         let child = try await onPool { () throws(HookFailure) in
-            // What failures tell of it is to be known before the loop asks.
+            // Failure messages use it, and the loop must not wait while it is read.
             _ = SandboxLimits.current
             return try start(plugin, adding: environment)
         }
@@ -35,8 +34,8 @@ struct ChildProcess: Sendable {
         return (result, child.reap())
     }
 
-    /// Waits for the leader's end, or until the task is cancelled; then nothing waits for the
-    /// pipes any more, which other processes may hold open.
+    /// Waits until the leader has ended, or the task is cancelled. From then on nothing waits for the pipes,
+    /// which other processes may hold open.
     func waitForEnd() async {
         while !hasEnded, !Task.isCancelled { _ = await end.wait() }
         input.expire()
@@ -44,11 +43,11 @@ struct ChildProcess: Sendable {
         errors.expire()
     }
 
-    /// To the leader and all its descendants that share its group.
+    /// Signals the leader and all its descendants in its group.
     ///
-    /// Before `reap` only: until then the group's number is not given to another.
+    /// Call it only before `reap`: until then the kernel does not reuse the group's number.
     func signalGroup(_ signal: Int32) {
-        // It can fail only because there is no process left in the group.
+        // It fails only if no process is left in the group.
         _ = kill(-processID, signal)
     }
 
@@ -68,7 +67,7 @@ enum ProcessEnd: Sendable, Hashable, CustomStringConvertible {
     case exited(Int32)
     case signaled(Int32)
 
-    /// To follow "it" or a name.
+    /// Follows "it" or a name.
     var description: String {
         switch self {
         case .exited(let status): "ended with status \(status)"
@@ -102,14 +101,14 @@ extension ChildProcess {
                 "Plugin \"\(plugin.name)\" could not be started, because the daemon lacks something: \(error)."
             )
         } catch {
-            // What is wrong with a program says more than errno: ENOENT may mean its interpreter.
+            // A check of the program says more than errno: ENOENT may refer to its interpreter.
             let program = plugin.command.first ?? ""
             let reason = CommandCheck.problem(of: program) ?? "\(error) (\(program))"
             throw HookFailure(.cannotStart, "Plugin \"\(plugin.name)\" could not be started: \(reason).")
         }
     }
 
-    /// Read at each start: the service manager may have renewed them.
+    /// Reads the credentials at each start: the service manager may have renewed them.
     private static func secrets(of plugin: PluginConfiguration, in folder: String?) throws(HookFailure)
         -> [String: String]
     {
@@ -127,7 +126,7 @@ extension ChildProcess {
                     throw SystemError(call: "open", number: ENOENT)
                 }
                 while bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
-                // The system ends a text at the first NUL.
+                // The kernel ends an environment variable at the first NUL.
                 secrets[variable] = String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
             } catch {
                 throw missing("\(error)")
@@ -136,8 +135,8 @@ extension ChildProcess {
         return secrets
     }
 
-    /// What the service manager tells the daemon about itself is not for its children: they would
-    /// report in its name (sd_notify(3), sd_listen_fds(3), sd_watchdog_enabled(3)).
+    /// Variables by which the service manager addresses the daemon. Child processes must not inherit them: they
+    /// would send notifications in its name (sd_notify(3), sd_listen_fds(3), sd_watchdog_enabled(3)).
     private static let ownVariables = [
         "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES",
         "JOURNAL_STREAM", "CREDENTIALS_DIRECTORY", "INVOCATION_ID", "SYSTEMD_EXEC_PID", "MAINPID", "MANAGERPID",
@@ -160,7 +159,7 @@ extension ChildProcess {
     {
         assertMayWait()
         guard let program = plugin.command.first else { throw SystemError(call: "exec", number: ENOENT) }
-        // A broken pipe is an error of the write, not the end of the daemon (pipe(7)).
+        // A broken pipe must be an error of the write, and not end the daemon (pipe(7)).
         _ = brokenPipesAreErrors
         var pipes: [Pipe] = []
         defer { for pipe in pipes { close(pipe.theirs) } }
@@ -234,7 +233,7 @@ extension ChildProcess {
 }
 
 extension SystemError {
-    /// Whether a process could not be started for want of something that the daemon uses up: descriptors, processes,
-    /// memory, or what epoll(7) may watch. The program is not to blame.
+    /// Whether a process could not be started because the daemon lacks a resource: descriptors, processes,
+    /// memory, or epoll(7) watches. The program is not at fault.
     var isOwnLack: Bool { [EMFILE, ENFILE, ENOMEM, EAGAIN, ENOSPC].contains(number) }
 }

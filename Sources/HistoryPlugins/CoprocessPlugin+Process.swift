@@ -3,23 +3,23 @@ import HistoryConfiguration
 import Logging
 import PersistentHistory
 
-/// One process of a coprocess plugin, as the plugin knows it while it runs.
+/// One running process of a coprocess plugin.
 @LoopActor final class CoprocessSession {
     let child: ChildProcess
-    /// Its standard input is closed, or does not take anything any more.
+    /// Signaled when its standard input is closed, or takes no more data.
     let inputEnd = OneShotEvent()
-    /// There is nothing more to read from its standard output.
+    /// Signaled when there is nothing more to read from its standard output.
     let outputEnd = OneShotEvent()
-    /// It does not read any more.
+    /// Whether it has stopped reading.
     fileprivate(set) var refusesInput = false
-    /// Nothing more is sent: its standard input is closed when all is written.
+    /// Whether nothing more is sent: its standard input is closed once everything is written.
     fileprivate var closesInput = false
     var buffer = [UInt8](repeating: 0, count: 65_536)
     var splitter = LineSplitter(limit: CoprocessPlugin.maximumLine)
     var blankLines = 0
-    /// An answer is being read on another thread.
+    /// Whether an answer is being read on another thread.
     var isReadingLong = false
-    /// Nothing of it is left.
+    /// Whether the process and its pipes are gone.
     fileprivate(set) var isOver = false
 
     var takesInput: Bool { !refusesInput && !closesInput }
@@ -27,19 +27,19 @@ import PersistentHistory
     init(child: ChildProcess) { self.child = child }
 }
 
-/// How a process came to its end.
+/// How a process ended.
 struct SessionEnd: Sendable {
     let failure: HookFailure
     /// Whether it ever answered.
     let hasAnswered: Bool
-    /// Whether a call failed by it, so that it is reported there.
+    /// Whether its end failed a call, which reports it.
     let isReported: Bool
 }
 
 extension CoprocessPlugin {
-    /// After so many ends in a row, what the process writes to standard error is logged for debugging alone.
+    /// After this many ends in a row, the process's standard error is logged at debug level only.
     private static let loggedEnds = 3
-    /// A process that has run for this time works, even without a call.
+    /// A process that has run for this long works, even without a call.
     private static let timeToWork: Duration = .seconds(10)
 
     /// The parts of a session, as they end.
@@ -50,12 +50,12 @@ extension CoprocessPlugin {
         case output
         case errors
         case stopRequest
-        /// The time is up that the process was given to end.
+        /// The process's time to end is up.
         case grace
         case other
     }
 
-    /// Starts the process, speaks with it to its end, and leaves nothing of it.
+    /// Starts the process, exchanges messages with it until it ends, and leaves nothing behind.
     func runProcess(until stopRequest: OneShotEvent) async throws(HookFailure) -> SessionEnd {
         let (ending, status) = try await ChildProcess.run(plugin) { child in
             await converse(with: child, until: stopRequest)
@@ -82,7 +82,7 @@ extension CoprocessPlugin {
         return end
     }
 
-    /// - Returns: what is to be said of the process's end before its status.
+    /// - Returns: What to report about the process's end, before its status.
     private func converse(with child: ChildProcess, until stopRequest: OneShotEvent) async -> String {
         let session = CoprocessSession(child: child)
         errors = ErrorTail()
@@ -101,13 +101,13 @@ extension CoprocessPlugin {
                 return .process
             }
             group.addTask { [logger, ends, errors] in
-                // What a process writes that is started again and again was written before.
+                // The output of a process that keeps ending has been logged before.
                 await ErrorLog(logger, level: ends < Self.loggedEnds ? .info : .debug, tail: errors).follow(
                     child.errors)
                 return .errors
             }
             group.addTask {
-                // It throws only when it is cancelled: the process has ended before.
+                // It throws only when it is cancelled: the process has ended already.
                 do { try await Task.sleep(for: Self.timeToWork, clock: .loop) } catch { return .other }
                 await self.noteWork()
                 return .other
@@ -162,14 +162,14 @@ extension CoprocessPlugin {
         return teardown.reason.map { "\($0.rawValue), and " } ?? ""
     }
 
-    /// A failure with what the process has said of it.
+    /// A failure, with what the process wrote about it.
     private func explained(_ text: String, _ end: ProcessEnd? = nil) -> String {
         let said = errors.text
         return (said.map { "\(text): \($0.asSentence)" } ?? "\(text).")
             + SandboxAdvice.text(after: end, saying: said)
     }
 
-    /// Nothing is sent to the process any more.
+    /// Stops sending to the process.
     private func endSession() {
         guard case .running(let session) = stage else { return }
         stage = .ending
@@ -184,8 +184,8 @@ extension CoprocessPlugin {
         flush(session)
     }
 
-    /// Sends what is to be written, as far as there is room in the pipe: mostly all, for mostly the process
-    /// waits for it. The rest follows when there is room again.
+    /// Writes as much of the outbox as the pipe has room for: mostly all of it, because the process mostly
+    /// waits for input. The rest follows when there is room again.
     func flush(_ session: CoprocessSession) {
         if outbox.count > 0, !session.refusesInput {
             do throws(SystemError) {
@@ -204,8 +204,8 @@ extension CoprocessPlugin {
         }
     }
 
-    /// The plugin hangs, or has lost step: its whole process group is killed, and all waiting calls
-    /// fail at once.
+    /// Kills the process group of a plugin that hangs or has lost synchronization. All waiting calls fail at
+    /// once.
     func killProcess(because failure: HookFailure) {
         guard case .running(let session) = stage else { return }
         takeTurnBack()
@@ -218,15 +218,15 @@ extension CoprocessPlugin {
 
     // MARK: Time
 
-    /// Looks again when the oldest call should have been answered. A call that is answered in time, as nearly all
-    /// are, does not move the timer.
+    /// Checks again when the oldest call is due. A call that is answered in time, as nearly all are, does not
+    /// move the timer.
     func watchTime() {
         guard deadlineTimer == nil, let deadline = exchange.deadline, let loop = try? HistoryLoop.shared()
         else { return }
         deadlineTimer = loop.schedule(after: CoprocessProtocol.Instant.now.duration(to: deadline)) {
             self.takeTurnBack()
             self.deadlineTimer = nil
-            // The answer may lie in the pipe: the daemon itself was stopped, or the machine suspended.
+            // The answer may be in the pipe already: the daemon was stopped, or the machine suspended.
             if case .running(let session) = self.stage { self.readAnswers(session) }
             self.takeTurnBack()
             if self.exchange.isOverdue(at: .now) {

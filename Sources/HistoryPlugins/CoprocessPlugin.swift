@@ -4,15 +4,14 @@ package import Logging
 package import PersistentHistory
 import ServiceLifecycle
 
-/// A plugin whose process is started once and kept: it reads JSON-RPC requests from standard
-/// input and answers them, in order, on standard output.
+/// A plugin whose process is started once and kept: it reads JSON-RPC requests from standard input and answers
+/// them, in order, on standard output.
 ///
-/// `run` holds the process, starts it again when it ends, and stops it when the daemon does. Calls may be made
-/// meanwhile by many consumers at once; see `PluginConversation`. All of it is on the loop, except that a call for an
-/// idle plugin is written where it is made; see `FreeTurn`.
+/// `run` starts the process, restarts it when it ends, and stops it with the daemon. Many consumers may make
+/// calls concurrently; see `PluginConversation`. Everything runs on the loop, except that a call to an idle
+/// plugin is written on the caller's thread; see `FreeTurn`.
 @LoopActor package final class CoprocessPlugin: LoopEndpoint, ContextEndpoint, Service {
-    /// How long a process is given to end after its standard input was closed, and once more
-    /// after SIGTERM.
+    /// How long a process may take to end after its standard input was closed, and again after SIGTERM.
     package nonisolated static let grace: Duration = .seconds(3)
 
     package nonisolated let plugin: PluginConfiguration
@@ -21,46 +20,46 @@ import ServiceLifecycle
     nonisolated let grace: Duration
     nonisolated let report: @Sendable (PluginEvent) -> Void
 
-    /// Whether a stop was requested, at which only the calls in flight are still answered.
+    /// Whether a stop was requested: only the calls in flight are still answered.
     nonisolated let isFinishing = Locked(false)
 
     nonisolated let turn = FreeTurn()
     var exchange: CoprocessProtocol
-    /// The first has the turn.
+    /// The first conversation has the turn.
     var conversations: Deque<PluginConversation> = []
 
     enum Stage {
-        /// `run` has not started, or there is no process now.
+        /// `run` has not started, or no process is running.
         case none
         case running(CoprocessSession)
-        /// It was killed, or its end was noticed, and nothing is sent to it any more.
+        /// The process was killed, or its end was noticed. Nothing more is sent to it.
         case ending
-        /// `run` has ended: there will be no process any more.
+        /// `run` has ended: no process will be started again.
         case over
     }
     var stage = Stage.none
-    /// A call is being written on another thread, and nothing else is sent meanwhile.
+    /// Whether a call is being written on another thread. Nothing else is sent meanwhile.
     var isWritingLong = false
-    /// Requests that are still to be written: they gather while the pipe is full.
+    /// Requests that are not written yet: they accumulate while the pipe is full.
     var outbox = JSONBytes()
-    /// Looks whether the oldest call has waited for too long.
+    /// Checks whether the oldest call has waited for too long.
     var deadlineTimer: LoopTimer?
-    /// Why the present process was killed, where it was, and whether a call failed by that.
+    /// Why the current process was killed, if it was, and whether that failed a call.
     var lastKill: (failure: HookFailure, isReported: Bool)?
-    /// The number of the present process, or the last one, among all of all plugins.
+    /// The number of the current process, or the last one, counted over all plugins.
     private(set) var process = 0
     private static var processes = 0
-    /// What the present process, or the last one, has written to standard error.
+    /// What the current process, or the last one, has written to standard error.
     var errors = ErrorTail()
-    /// Why it could not be started the last time; nil since it runs.
+    /// Why the last start failed; nil once the process runs.
     private var lastFailure: HookFailure?
-    /// Whether there was a process; until then the caller that waits for the start reports its failure.
+    /// Whether a process was ever started. Until then the caller that waits for the start reports its failure.
     private var isStartedOnce = false
-    /// The ends of processes since one has worked.
+    /// The ends in a row without a process that worked.
     private(set) var ends = 0
-    /// Whether the present process has answered, or has run for some seconds.
+    /// Whether the current process has answered, or has run for some seconds.
     private var hasWorked = false
-    /// Of the next start, or attempt at one.
+    /// Signaled at the next start, or attempt to start.
     private var nextStart = OneShotEvent()
     private let stopRequest = OneShotEvent()
 
@@ -91,7 +90,7 @@ import ServiceLifecycle
 
     var isStopping: Bool { stopRequest.isSignaled }
 
-    /// Of the process that runs; nil while there is none.
+    /// The id of the running process; nil while there is none.
     package var processID: Int32? {
         guard case .running(let session) = stage else { return nil }
         return session.child.processID
@@ -101,8 +100,8 @@ import ServiceLifecycle
 
     /// Waits until the plugin's process runs for the first time.
     ///
-    /// - Throws: `HookFailure`: `cannotStart` if the first start failed (`run` goes on trying),
-    ///   `cancelled` if the task or the plugin was.
+    /// - Throws: `HookFailure`: `cannotStart` if the first start failed (`run` keeps trying), `cancelled` if
+    ///   the task or the plugin was cancelled.
     package func waitUntilStarted() async throws(HookFailure) {
         while true {
             switch stage {
@@ -120,8 +119,8 @@ import ServiceLifecycle
     /// sends SIGKILL, and returns.
     package nonisolated func stop() { stopRequest.signal() }
 
-    /// Holds the process until `stop`, a graceful shutdown, or the task's cancellation (which
-    /// kills it at once).
+    /// Keeps the process running until `stop`, a graceful shutdown, or the task's cancellation (which kills it
+    /// at once).
     package func run() async {
         await withGracefulShutdownHandler {
             await supervise()
@@ -149,7 +148,7 @@ import ServiceLifecycle
         nextStart = OneShotEvent()
     }
 
-    /// The present process has answered, or has run for some seconds.
+    /// Notes that the current process has answered, or has run for some seconds.
     func noteWork() {
         guard !hasWorked else { return }
         hasWorked = true
@@ -158,7 +157,7 @@ import ServiceLifecycle
     }
 
     private func supervise() async {
-        // The first restart is at once; then pauses grow until the process has shown that it works.
+        // The first restart is immediate; then the pauses grow until the process has shown that it works.
         var delay = GrowingPause(first: .milliseconds(100), atOnce: 1)
         while !isStopping, !Task.isCancelled {
             let pause: Duration
@@ -187,18 +186,18 @@ import ServiceLifecycle
     }
 }
 
-/// What happens to the process of a coprocess plugin, for logs and counters.
+/// An event of a coprocess plugin's process, for logs and counters.
 package enum PluginEvent: Sendable {
-    /// The process ended unexpectedly, and is started again.
+    /// The process ended unexpectedly, and is restarted.
     ///
     /// - Parameters:
-    ///   - inARow: The ends without a sign of life in between: an answer, or some seconds of running.
-    ///   - isReported: Whether a call failed by it, which reports it as well.
-    ///   - restart: When it is started again.
+    ///   - inARow: The number of ends since the process last worked, that is, answered or ran for some seconds.
+    ///   - isReported: Whether its end failed a call, which reports it as well.
+    ///   - restart: The time until the restart.
     case ended(HookFailure, inARow: Int, isReported: Bool, restart: Duration)
-    /// The process could not be started, and that is tried again.
+    /// The process could not be started; another attempt follows.
     case unstartable(HookFailure, inARow: Int, isReported: Bool, restart: Duration)
-    /// A process that had ended works again.
+    /// The process works again after it had ended.
     case works(afterEnds: Int)
 }
 
@@ -254,7 +253,7 @@ extension CoprocessPlugin {
                 begin(conversation)
             }
         } onCancel: {
-            // After it has begun: that is on the loop as well.
+            // Cancels only after the conversation has begun: that happens on the loop as well.
             conversation.cancel()
         }
     }

@@ -1,14 +1,15 @@
 import DequeModule
 import PersistentHistory
 
-/// The calls in flight to one coprocess, and what an answer, the clock or its end mean for them.
+/// The calls in flight to one coprocess, and what an answer, a timeout or the end of the process means for
+/// them.
 ///
-/// A pipe holds more than one request, so several calls may be in flight, but no more than
-/// the window allows; the plugin answers them in order. The state is pure: its owner reads and
-/// writes, and tells it of that.
+/// A pipe holds more than one request, so several calls may be in flight, but no more than the window allows;
+/// the plugin answers them in order. This type does no input or output: its owner reads and writes, and reports
+/// the events.
 struct CoprocessProtocol: Sendable {
-    /// A time of the clock that stands still while the machine sleeps. (`SuspendingClock.Instant` is opaque: each
-    /// use of one takes several calls.)
+    /// A time of the clock that stops while the machine is suspended. (`SuspendingClock.Instant` is opaque:
+    /// each use of one takes several calls.)
     struct Instant: Sendable, Comparable {
         let nanoseconds: Int64
 
@@ -24,8 +25,8 @@ struct CoprocessProtocol: Sendable {
     }
 
     struct Window: Sendable {
-        /// Requests that may be unanswered at once, and their bytes. One is always allowed. More bytes would only leave
-        /// the processor's caches before they come into the pipe.
+        /// The maximum of unanswered requests, and of their bytes. One request is always allowed. More bytes
+        /// would only leave the processor's caches before they reach the pipe.
         var calls = 64
         var bytes = 1 << 18
     }
@@ -33,26 +34,27 @@ struct CoprocessProtocol: Sendable {
     private struct Call {
         let id: Int64
         let size: Int
-        /// The caller does not wait for the answer any more.
+        /// Whether the caller no longer waits for the answer.
         var isAbandoned = false
     }
 
     private let window: Window
     private let timeout: Duration
-    /// In the order in which they were sent, and so in the order of the answers.
+    /// In the order of sending, and therefore of the answers.
     private var underWay: Deque<Call> = []
     private var bytesUnderWay = 0
-    /// Never used twice, also not for the next process.
+    /// Never used twice, not even for the next process.
     private var lastID: Int64 = 0
-    /// When the oldest became the oldest, or was sent, whichever was later.
+    /// When the oldest call became the oldest, or was sent, whichever was later.
     private var oldestSince: Instant?
-    /// The last call that had been sent when one failed; nil once a later one has succeeded. So not
-    /// a whole window of calls is made in vain each time where, say, the plugin's server is away.
+    /// The last call that had been sent when one failed; nil once a later one has succeeded. It keeps the
+    /// protocol from sending a whole window of calls in vain each time while, say, the plugin's server is
+    /// unavailable.
     private var lastBeforeFailure: Int64?
-    /// How many microseconds the call took that was answered last: from when it was sent, or from the answer before it
-    /// where that came later.
+    /// How many microseconds the last answered call took: from when it was sent, or from the previous answer if
+    /// that came later.
     private(set) var lastCallTime: Int64 = 0
-    /// Whether the process has answered anything that was asked.
+    /// Whether the process has answered any request.
     private(set) var hasAnswered = false
 
     init(window: Window = Window(), timeout: Duration) {
@@ -62,21 +64,21 @@ struct CoprocessProtocol: Sendable {
 
     var isIdle: Bool { underWay.isEmpty }
 
-    /// What the next call is sent under.
+    /// The id of the next call.
     var nextID: Int64 { lastID + 1 }
 
-    /// Whether a call waits for an answer.
+    /// Whether a caller waits for an answer.
     var isAwaited: Bool { underWay.contains { !$0.isAbandoned } }
 
-    /// Whether one more call may be sent: after a failure a single one, until it succeeds.
+    /// Whether another call may be sent: after a failure only a single one, until it succeeds.
     var hasRoom: Bool {
         isIdle || (lastBeforeFailure == nil && underWay.count < window.calls && bytesUnderWay < window.bytes)
     }
 
-    /// When the oldest call has waited for too long.
+    /// When the oldest call times out.
     var deadline: Instant? { oldestSince.map { $0.advanced(by: timeout) } }
 
-    /// A call is sent, under the id that `request` is given; it tells the request's size.
+    /// Records a call. `request` writes it under the given id, and returns its size.
     mutating func send(at now: @autoclosure () -> Instant, request: (_ id: Int64) -> Int) {
         lastID = nextID
         let call = Call(id: lastID, size: request(lastID))
@@ -85,7 +87,7 @@ struct CoprocessProtocol: Sendable {
         bytesUnderWay += call.size
     }
 
-    /// The calls in flight are no longer needed. The plugin answers them anyway.
+    /// Abandons the calls in flight. The plugin answers them anyway.
     mutating func abandon() {
         for index in underWay.indices { underWay[index].isAbandoned = true }
     }
@@ -93,13 +95,13 @@ struct CoprocessProtocol: Sendable {
     enum Reception: Sendable, Hashable {
         /// For the caller.
         case deliver(PluginAnswer.Outcome)
-        /// No call waits for it.
+        /// No caller waits for it.
         case drop
-        /// The plugin has lost step, and is to be killed.
+        /// The plugin has lost synchronization, and must be killed.
         case nonsense(String)
     }
 
-    /// An answer came; nil is a line that is none.
+    /// Takes an answer; nil stands for a line that is not an answer.
     mutating func receive(_ answer: PluginAnswer?, at now: Instant) -> Reception {
         guard let answer else { return .nonsense("wrote a line that is not a JSON-RPC response") }
         guard let oldest = underWay.first else {
@@ -118,9 +120,9 @@ struct CoprocessProtocol: Sendable {
         return takeOldest(at: now, isRefused: isRefused) ? .deliver(answer.outcome) : .drop
     }
 
-    /// The oldest call has the answer that most have, if the id is its own: `.null`.
+    /// Takes the most common answer, `.null`, if the id is that of the oldest call.
     ///
-    /// - Returns: Whether it is for the caller; nil if nothing was taken.
+    /// - Returns: Whether a caller waits for it; nil if nothing was taken.
     mutating func receiveNull(_ id: Int64, at now: Instant) -> Bool? {
         underWay.first?.id == id ? takeOldest(at: now, isRefused: false) : nil
     }
@@ -145,7 +147,7 @@ struct CoprocessProtocol: Sendable {
         deadline.map { $0 <= now } ?? false
     }
 
-    /// The process is gone, and all calls in flight with it.
+    /// Forgets the process and all calls in flight.
     mutating func reset() {
         if isAwaited { lastBeforeFailure = lastID }
         underWay.removeAll(keepingCapacity: true)

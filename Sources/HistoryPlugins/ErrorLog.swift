@@ -2,7 +2,7 @@ import HistoryConfiguration
 import Logging
 import PersistentHistory
 
-/// Passes on to the log what a plugin writes to standard error.
+/// Logs what a plugin writes to standard error.
 struct ErrorLog: Sendable {
     private let logger: Logger
     private let level: Logger.Level
@@ -17,7 +17,7 @@ struct ErrorLog: Sendable {
 
     /// Reads to the end.
     ///
-    /// - Returns: the last lines.
+    /// - Returns: The last lines.
     @discardableResult
     func follow(_ errors: Descriptor) async -> String? {
         var lines = ErrorLines()
@@ -53,15 +53,15 @@ struct ErrorLog: Sendable {
     }
 }
 
-/// What a plugin writes to standard error, as lines for the log: cut where they are very long,
-/// repaired where they are no UTF-8, and held back when they come in a flood.
+/// Turns a plugin's standard error into lines for the log. Very long lines are cut, invalid UTF-8 is repaired,
+/// and floods are limited.
 struct ErrorLines: Sendable {
     static let maximumLength = 4096
-    /// So many lines are let through at once, and from there on so many together each second.
+    /// This many lines pass at once; after that, `linesPerSecond` is the limit.
     static let burst = 200
     static let linesPerSecond = 20
 
-    /// One line for the log, and how many before it were dropped.
+    /// One line for the log, and how many lines before it were dropped.
     struct Line: Sendable, Hashable {
         let text: String
         let droppedBefore: Int
@@ -71,7 +71,7 @@ struct ErrorLines: Sendable {
     private var allowance = Double(burst)
     private var isDropping = false
     private var last: SuspendingClock.Instant?
-    /// Not reported yet.
+    /// Dropped lines that are not reported yet.
     private(set) var dropped = 0
 
     mutating func split(_ chunk: ArraySlice<UInt8>, at now: SuspendingClock.Instant) -> [Line] {
@@ -112,14 +112,14 @@ struct ErrorLines: Sendable {
 
     private static func text(of bytes: ArraySlice<UInt8>) -> String {
         let text = String(decoding: bytes.last == UInt8(ascii: "\r") ? bytes.dropLast() : bytes, as: UTF8.self)
-        // Colours and the like would make a reader of the journal take it for no text at all.
+        // Control characters, such as colours, would make a journal reader treat the line as binary.
         let isPlain = text.utf8.allSatisfy { ($0 >= 0x20 && $0 != 0x7F) || $0 == UInt8(ascii: "\t") }
         return isPlain ? text : text.printable
     }
 }
 
-/// The first lines that a process wrote to standard error, and the last ones: mostly these say why it failed. Where a runtime
-/// itself fails, a trace follows the reason.
+/// The first and last lines that a process wrote to standard error: mostly these say why it failed. If a
+/// runtime itself fails, a trace follows the reason.
 final class ErrorTail: Sendable {
     private static let (first, most) = (2, 3)
 
@@ -144,10 +144,10 @@ final class ErrorTail: Sendable {
         }
     }
 
-    /// Nil where there is none.
+    /// Nil if there are no lines.
     var last: String? { lines.withLock { $0.last.last ?? $0.first.last } }
 
-    /// On one line, as the end of a sentence that another one may follow; nil where there is none.
+    /// The lines joined as the end of a sentence, so that another sentence may follow; nil if there are none.
     var text: String? {
         let lines = lines.withLock { $0 }
         if lines.first.isEmpty { return nil }
@@ -156,12 +156,12 @@ final class ErrorTail: Sendable {
     }
 }
 
-/// Slows down the reading of what is thrown away: a plugin that writes without end is to wait, not
-/// to keep a processor busy. A plugin that writes much now and then does not notice.
+/// Slows down the reading of discarded output: a plugin that writes without end must block, and not keep a
+/// processor busy. It does not affect a plugin that occasionally writes much.
 struct FloodBrake {
     private static let pause: Duration = .milliseconds(20)
 
-    /// How much may be thrown away between two pauses.
+    /// How much may be discarded between two pauses.
     private let limit: Int
     private var thrownAway = 0
 

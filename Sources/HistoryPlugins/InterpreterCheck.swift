@@ -4,17 +4,17 @@ package import HistoryConfiguration
 import Logging
 package import PersistentHistory
 
-/// Finds out whether a plugin's interpreter works where the daemon runs: as its user and in its sandbox.
+/// Checks whether a plugin's interpreter works where the daemon runs: as its user and in its sandbox.
 ///
-/// The interpreter is started with a program that does nothing. The plugin's own program is not started: it would take that
-/// for a call, or do something at once.
+/// The interpreter is started with a program that does nothing. The plugin's own program is not started: it
+/// would take that for a call, or act at once.
 package struct InterpreterCheck: Sendable, Hashable {
-    /// The interpreter with its options, and what it is to do.
+    /// The interpreter with its options, and the trial program.
     package let command: [String]
-    /// What the plugin's program seems to need that the sandbox forbids; a guess from its text.
+    /// Whether the text of the plugin's program suggests a need for the network, which the sandbox forbids.
     package let seemsToUseNetwork: Bool
 
-    /// What an interpreter does to show that it works. Several that compile do so only once they run something.
+    /// The trial program of each interpreter. Several that compile do so only once they run code.
     private static let trials: [(name: String, arguments: [String])] = [
         ("node", ["-e", "0"]), ("deno", ["eval", "0"]), ("bun", ["-e", "0"]), ("java", ["-version"]),
         ("dotnet", ["--info"]), ("luajit", ["-e", ""]), ("ruby", ["-e", "0"]), ("perl", ["-e", "0"]),
@@ -27,11 +27,12 @@ package struct InterpreterCheck: Sendable, Hashable {
         "wget ",
     ]
 
-    /// Nil for a program whose interpreter is none of these, or that needs none.
+    /// Nil for a program whose interpreter is not listed, or that needs none.
     ///
     /// - Parameters:
-    ///   - read: The first bytes of a file, as text; nil if it is none, or cannot be read.
-    ///   - path: Where programs are looked for that are named without a folder.
+    ///   - command: The plugin's command.
+    ///   - path: The folders in which to look for programs that are named without one.
+    ///   - read: Returns the first bytes of a file, as text; nil if it is not text or cannot be read.
     init?(_ command: [String], path: String, read: (String) -> String?) {
         guard let program = command.first else { return nil }
         var (interpreter, script) = (
@@ -53,7 +54,7 @@ package struct InterpreterCheck: Sendable, Hashable {
         var arguments = trial.arguments
         let importsUs = ["import historyd", "from historyd"].contains { text.contains($0) }
         if let script, importsUs, arguments[0] == "-c" {
-            // Beside the program is where Python looks first.
+            // Python looks for modules in the program's folder first.
             arguments = [
                 "-c", "import sys; sys.path.insert(0, sys.argv[1]); import historyd",
                 PathNames.parent(of: script),
@@ -63,7 +64,7 @@ package struct InterpreterCheck: Sendable, Hashable {
         seemsToUseNetwork = Self.ofNetwork.contains { text.contains($0) }
     }
 
-    /// What a first line names (execve(2)), and what env(1) makes of it.
+    /// The interpreter that a first line names (execve(2)), as env(1) resolves it.
     private static func interpreter(
         _ line: Substring, path: String, read: (String) -> String?
     ) -> [String] {
@@ -96,9 +97,9 @@ package struct InterpreterCheck: Sendable, Hashable {
     /// How long an interpreter may take.
     private static let timeout: Duration = .seconds(10)
 
-    /// Starts the interpreter as the plugin's processes are started.
+    /// Starts the interpreter in the same way as the plugin's processes.
     ///
-    /// - Returns: What went wrong, with what mends it; nil if nothing did.
+    /// - Returns: What failed, with the remedy; nil if it works.
     package func problem(of plugin: PluginConfiguration) async -> String? {
         if command.isEmpty { return nil }
         var trial = plugin
@@ -112,7 +113,7 @@ package struct InterpreterCheck: Sendable, Hashable {
         }
     }
 
-    /// What is worth knowing.
+    /// A hint that is not a failure: the program may need the network, which the sandbox forbids.
     package func note(within limits: SandboxLimits = .current) -> String? {
         guard seemsToUseNetwork, let remedy = limits.remedy(for: .network) else { return nil }
         return "If it uses the network, as its text suggests: \(remedy)"

@@ -1,18 +1,18 @@
 import PersistentHistory
 
-/// Messages of a plugin that are so long that the loop would stand still over them: they are read and written on another
-/// thread, and only the plugin waits meanwhile.
+/// Messages of a plugin that are long enough to block the loop: they are read and written on another thread,
+/// and only the plugin waits meanwhile.
 enum LongMessage {
-    /// What takes more bytes is long: some milliseconds of work.
+    /// A longer message takes some milliseconds of work.
     static let bytes = 1 << 16
 }
 
 // MARK: - Answers
 
 extension CoprocessPlugin {
-    /// Reads an answer on another thread. Until it is read, nothing more is read from the process.
+    /// Reads an answer on another thread. Until that is done, nothing more is read from the process.
     ///
-    /// - Parameter rest: What came behind it.
+    /// - Parameter rest: The bytes that followed the line.
     func readLong(_ line: [UInt8], then rest: [UInt8], _ session: CoprocessSession) {
         session.isReadingLong = true
         BlockingThreads.shared.run {
@@ -32,7 +32,7 @@ extension CoprocessPlugin {
 // MARK: - Calls
 
 extension CoprocessPlugin {
-    /// Writes the next call of a conversation on another thread. Until it is written, nothing more is sent.
+    /// Writes the next call of a conversation on another thread. Until that is done, nothing more is sent.
     func writeLong(_ conversation: PluginConversation, to session: CoprocessSession) {
         isWritingLong = true
         let (id, call) = (exchange.nextID, conversation.nextCall)
@@ -48,7 +48,7 @@ extension CoprocessPlugin {
         takeTurnBack()
         isWritingLong = false
         defer { offerTurn() }
-        // Another process, or the caller waits no longer.
+        // The process may be another one by now, or the caller may no longer wait.
         guard case .running(let current) = stage, current === session, conversations.first === conversation,
             exchange.hasRoom
         else { return pump() }

@@ -4,10 +4,10 @@ package import HistoryConfiguration
 package import Logging
 package import PersistentHistory
 
-/// A plugin whose process is started for each call: it reads the call's `params` as one line from
-/// standard input, and ends with status 0 if all is well.
+/// A plugin whose process is started for each call: it reads the call's `params` as one line from standard
+/// input, and exits with status 0 on success.
 ///
-/// Calls for several consumers run side by side, in a process each, as far as there are descriptors.
+/// Calls for several consumers run concurrently, each in its own process, as far as there are descriptors.
 package final class OneshotPlugin: HookEndpoint {
     package let plugin: PluginConfiguration
     private let logger: Logger
@@ -30,7 +30,7 @@ package final class OneshotPlugin: HookEndpoint {
             if isFinishing.withLock({ $0 }) { return ObserverOutcome(succeeded: index, microseconds: times) }
             let start = SuspendingClock.now
             do throws(HookFailure) {
-                // What an observer prints is of no interest.
+                // An observer's output is ignored.
                 _ = try await run(.observe, call.header, keeping: 0) { call.write(to: &$0) }
             } catch {
                 return ObserverOutcome(
@@ -64,7 +64,7 @@ package final class OneshotPlugin: HookEndpoint {
         _ = try await run(.observe, header, keeping: 0) { _ in }
     }
 
-    /// The most that a merge hook may print.
+    /// The maximum output of a merge hook.
     private static let maximumResult = 1 << 20
 
     private enum Part: Sendable {
@@ -75,8 +75,7 @@ package final class OneshotPlugin: HookEndpoint {
         case other
     }
 
-    /// - Parameter limit: how much of standard output is kept; a hook whose result is wanted may
-    ///   not print more.
+    /// - Parameter limit: How much of standard output is kept. A hook with a result may not print more.
     private func run(
         _ method: CallJSON.Method, _ header: HookCallHeader, keeping limit: Int,
         params: (inout JSONBytes) -> Void
@@ -132,7 +131,7 @@ package final class OneshotPlugin: HookEndpoint {
         var isTimedOut = false
     }
 
-    /// Writes, reads and watches until the process has ended and all it wrote has been read.
+    /// Writes, reads and waits until the process has ended and all its output has been read.
     private func attend(
         _ child: ChildProcess, request: [UInt8], keeping limit: Int, logger: Logger
     ) async -> Attendance {
@@ -143,7 +142,7 @@ package final class OneshotPlugin: HookEndpoint {
             }
             group.addTask {
                 let output = await Self.read(child.output, keeping: limit)
-                // The plugin may not read everything.
+                // Too much output fails the call, and the process may never end by itself.
                 if output.isOverLimit && limit > 0 { child.signalGroup(SIGKILL) }
                 return .output(output)
             }
@@ -156,7 +155,7 @@ package final class OneshotPlugin: HookEndpoint {
                 do throws(SystemError) {
                     _ = try await child.input.write(request)
                 } catch {
-                    // Not every plugin reads its input; its exit status says whether all is well.
+                    // Not every plugin reads all its input; the exit status says whether it succeeded.
                     logger.debug(
                         "The plugin did not read its input to the end.", metadata: ["error": "\(error)"])
                 }
@@ -190,7 +189,7 @@ package final class OneshotPlugin: HookEndpoint {
         }
     }
 
-    /// The loop's timers go on while the machine is suspended, and no process works then.
+    /// Sleeps without the time of suspensions: the loop's timers count it, while no process works then.
     private static func sleepAwake(for duration: Duration) async throws {
         let end = CoprocessProtocol.Instant.now.advanced(by: duration)
         while case let rest = CoprocessProtocol.Instant.now.duration(to: end), rest > .zero {
@@ -203,7 +202,7 @@ package final class OneshotPlugin: HookEndpoint {
         var isOverLimit = false
     }
 
-    /// Reads to the end, keeping as much as is allowed; where nothing is to be kept all is let go.
+    /// Reads to the end, and keeps as much as is allowed; with a limit of 0 it discards everything.
     private static func read(_ output: Descriptor, keeping limit: Int) async -> Output {
         var result = Output()
         var buffer = [UInt8](repeating: 0, count: 65_536)
@@ -219,7 +218,7 @@ package final class OneshotPlugin: HookEndpoint {
                 if result.isOverLimit && limit > 0 { return result }
             }
         } catch {
-            // As if it had ended there: a result that is cut short is none.
+            // Treated like the end of the output: a truncated result is invalid.
             return result
         }
     }

@@ -1,7 +1,7 @@
 import PersistentHistory
 
-/// Exit statuses by which a oneshot plugin says whether another attempt is worth it, as sysexits(3) has them. The last
-/// line on its standard error is the reason.
+/// Exit statuses of sysexits(3) by which a oneshot plugin says whether to retry the call. The last line on its
+/// standard error is the reason.
 enum OneshotStatus: Int32 {
     /// `EX_DATAERR`: this call will never succeed.
     case dataError = 65

@@ -2,7 +2,7 @@ import Glibc
 import HistoryConfiguration
 import PersistentHistory
 
-/// What a plugin answered to one call.
+/// A plugin's answer to one call.
 struct PluginAnswer: Sendable, Hashable {
     enum Outcome: Sendable, Hashable {
         /// Usually an observer's.
@@ -10,9 +10,9 @@ struct PluginAnswer: Sendable, Hashable {
         case text(String)
         /// A merge hook's result in its long form.
         case verdict(String, reject: [String])
-        /// Any other JSON: an observer may say what it likes.
+        /// Any other JSON: an observer may answer anything.
         case other
-        /// A JSON-RPC error's message, and what its `data` says about trying again.
+        /// A JSON-RPC error's message, and what its `data` says about a retry.
         case refused(String, HookFailure.Advice? = nil)
         /// The message of the JSON-RPC error -32601, "method not found".
         case methodUnknown(String)
@@ -29,7 +29,7 @@ struct PluginAnswer: Sendable, Hashable {
     let id: Int64?
     let outcome: Outcome
 
-    /// Reads one line as a JSON-RPC 2.0 response; nil if it is none.
+    /// Reads one line as a JSON-RPC 2.0 response; nil if it is not one.
     init?(line: ArraySlice<UInt8>) {
         if line.count > LongMessage.bytes { assertMayWait() }
         if let id = Self.success(line) {
@@ -46,7 +46,7 @@ struct PluginAnswer: Sendable, Hashable {
         }
         if let error = response["error"], !error.isNull {
             guard let failure = error.object else { return nil }
-            // Not every number that JSON can write is an integer.
+            // JSON has numbers that are not integers.
             let code = failure["code"]?.number?.double
             let number = code.map { Int64(exactly: $0).map { "\($0)" } ?? "\($0)" }
             let message = failure["message"]?.text ?? "error \(number ?? "without a message")"
@@ -56,18 +56,18 @@ struct PluginAnswer: Sendable, Hashable {
         } else if let result = response["result"] {
             outcome = Outcome(result)
         } else {
-            // Without either it is no response (JSON-RPC 2.0, section 5).
+            // A response has one of the two (JSON-RPC 2.0, section 5).
             return nil
         }
     }
 
-    /// How most programs write that all is well: without blanks, and as Python's `json.dumps` does.
+    /// How most programs report success: without blanks, and as Python's `json.dumps` does.
     private static let successes: [(head: StaticString, tail: StaticString)] = [
         (#"{"jsonrpc":"2.0","id":"#, #","result":null}"#),
         (#"{"jsonrpc": "2.0", "id": "#, #", "result": null}"#),
     ]
 
-    /// The id, where the answer is one of these: nearly all are, and need no decoder.
+    /// The id, if the answer is one of these: nearly all are, and need no decoder.
     static func success(_ line: ArraySlice<UInt8>) -> Int64? {
         line.withUnsafeBufferPointer { bytes in
             for (head, tail) in successes {
@@ -79,7 +79,7 @@ struct PluginAnswer: Sendable, Hashable {
                 var id: Int64 = 0
                 for index in start..<end {
                     let digit = bytes[index] &- UInt8(ascii: "0")
-                    // JSON has no zeros in front.
+                    // JSON does not allow leading zeros.
                     guard digit < 10, digit > 0 || index > start || end - start == 1 else { return nil }
                     id = id &* 10 &+ Int64(digit)
                 }
@@ -91,7 +91,7 @@ struct PluginAnswer: Sendable, Hashable {
 }
 
 extension PluginAnswer.Outcome {
-    /// What a call's result is.
+    /// Classifies a call's result.
     init(_ result: JSONValue) {
         if result.isNull {
             self = .null
@@ -147,7 +147,7 @@ extension MergeResult {
         }
     }
 
-    /// Reads what a oneshot merge hook printed: nothing at all is `goOn`, and a bare word will do.
+    /// Reads what a oneshot merge hook printed: no output means `goOn`, and a bare word is accepted.
     init(printed bytes: [UInt8], by hook: String) throws(HookFailure) {
         let text = String(decoding: bytes, as: UTF8.self).trimmed
         if text.isEmpty {
@@ -172,7 +172,7 @@ extension String {
 // MARK: - Failures
 
 extension HookFailure.Advice {
-    /// Reads the `data` of a JSON-RPC error; nil where it says nothing of trying again that could be meant.
+    /// Reads the `data` of a JSON-RPC error; nil where it says nothing usable about a retry.
     init?(_ data: JSONValue) {
         guard let members = data.object else { return nil }
         if members["permanent"]?.bool == true {
@@ -184,7 +184,7 @@ extension HookFailure.Advice {
         }
     }
 
-    /// As durations are written in the configuration: seconds, or text with a unit.
+    /// Durations are written as in the configuration: seconds, or text with a unit.
     private static func time(_ value: JSONValue) -> Duration? {
         if let text = value.text { return Duration(configured: text) }
         guard let seconds = value.number?.double, seconds >= 0, seconds.isFinite else { return nil }
@@ -195,7 +195,7 @@ extension HookFailure.Advice {
 // MARK: - Contexts
 
 extension ContextAnswer {
-    /// Reads what a plugin answered to a context's call.
+    /// Reads a plugin's answer to a context's call.
     ///
     /// - Throws: `HookFailure`.
     @LoopActor init(_ outcome: PluginAnswer.Outcome, to call: ContextCall, from plugin: CoprocessPlugin)
@@ -214,7 +214,7 @@ extension ContextAnswer {
                 "\(title) answered to \(call.method) with an error: \(message.excerptAsSentence)\(SandboxAdvice.text(after: nil, saying: message))"
             )
         case (.methodUnknown, .checkpoint): return .checkpointUnknown
-        // It is filled again, which is enough.
+        // The context is filled again in any case.
         case (.methodUnknown, .expired): return .done
         case (.methodUnknown(let message), _):
             throw HookFailure(
@@ -242,10 +242,10 @@ extension ContextAnswer {
 // MARK: - Words
 
 extension StringProtocol {
-    /// What a plugin said, as the end of a sentence that another one may follow.
+    /// A plugin's text as the end of a sentence, so that another sentence may follow.
     var excerptAsSentence: String { excerpt.asSentence }
 
-    /// What a plugin said, as part of a sentence: on one line, harmless to a terminal, and not long.
+    /// A plugin's text as part of a sentence: on one line, safe for a terminal, and short.
     var excerpt: String {
         let limit = 200
         let scalars = unicodeScalars.prefix(limit + 1)

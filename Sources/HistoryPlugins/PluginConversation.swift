@@ -1,10 +1,9 @@
 import PersistentHistory
 
-/// A list of calls to a coprocess, of which one at a time has the turn: requests are written ahead, so that a
-/// pipe's latency is not paid for each.
+/// A list of calls to a coprocess. One conversation at a time has the turn. Requests are written ahead, so that
+/// the pipe's latency does not add up.
 @LoopActor final class PluginConversation: HookConversation {
-    /// What is asked, and to whom the outcome goes.
-    /// It is handed on several times: as one reference.
+    /// The request, and where its outcome goes. It is passed on several times, so it is a single reference.
     private indirect enum Request {
         case hook(HookRequest, answer: @LoopActor (HookAnswer) -> Void)
         case context(ContextCall, answer: @LoopActor (Result<ContextAnswer, HookFailure>) -> Void)
@@ -12,19 +11,19 @@ import PersistentHistory
 
     private let request: Request
     let isOfObserver: Bool
-    /// How many calls it has, and an observer's.
+    /// The number of calls; an observer's calls.
     let count: Int
     private let observerCalls: [ObserverCall]
     /// The process that it is meant for; nil for whichever runs.
     let process: Int?
     private unowned let plugin: CoprocessPlugin
-    /// Calls that were sent, those of this turn, and those that have succeeded.
+    /// The number of calls that were sent, that were sent in this turn, and that have succeeded.
     private(set) var sent = 0
     private(set) var sentInTurn = 0
     private(set) var succeeded = 0
     private var result: MergeResult?
     private var contextResult: ContextAnswer?
-    /// Of the calls that have succeeded.
+    /// How long the successful calls took.
     private var microseconds: [Int64] = []
 
     nonisolated init(
@@ -61,7 +60,7 @@ import PersistentHistory
         wasSent()
     }
 
-    /// Whether the next call is long.
+    /// Whether the next call is a long message.
     var nextIsLong: Bool {
         if isOfObserver { return observerCalls[sent].isLonger(than: LongMessage.bytes) }
         switch request {
@@ -71,7 +70,7 @@ import PersistentHistory
         }
     }
 
-    /// Writes the next call, on any thread.
+    /// Writes the next call. May run on any thread.
     var nextCall: @Sendable (_ id: Int64, _ json: inout JSONBytes) -> Void {
         switch request {
         case .hook(let request, _):
@@ -87,7 +86,7 @@ import PersistentHistory
         sentInTurn += 1
     }
 
-    /// Lets the next one have its turn.
+    /// Starts a new share of calls, after the turn was given to another conversation.
     func giveWay() { sentInTurn = 0 }
 
     private func writeOther(_ id: Int64, to json: inout JSONBytes) {
@@ -100,9 +99,9 @@ import PersistentHistory
         }
     }
 
-    /// Takes the answer to the next call, and how many microseconds it took.
+    /// Takes the answer to the next call, and how many microseconds the call took.
     func accept(_ outcome: PluginAnswer.Outcome, after time: Int64) throws(HookFailure) {
-        // Whatever an observer answers that is no error will do.
+        // An observer may answer anything that is not an error.
         if isOfObserver, !outcome.isError {
             microseconds.append(time)
         } else {
@@ -119,7 +118,7 @@ import PersistentHistory
         case (.refused(let message, let advice), _):
             throw refusal(message, advice)
         case (.methodUnknown(let message), _): throw refusal(message)
-        // Whatever an observer answers that is no error will do.
+        // A call with groups is an observer's: any answer but an error is accepted.
         case (_, .hook(.merge(let call), _)) where call.groups != nil: result = .goOn
         case (_, .hook(.merge(let call), _)): result = try MergeResult(outcome, from: call.header.hook)
         default: break
@@ -147,7 +146,7 @@ import PersistentHistory
         }
     }
 
-    /// The process for which it was meant is gone.
+    /// Marks the calls as not made: their process is gone.
     func markNotMade() {
         contextResult = ContextAnswer(.notMade, process: plugin.process)
     }
@@ -159,16 +158,16 @@ import PersistentHistory
 
 // MARK: - Answers
 
-/// What the process answers: read when there is something, and handed to the conversation that has the turn.
+/// Reads the process's answers as they arrive, and passes them to the conversation that has the turn.
 extension CoprocessPlugin {
-    /// Longer lines are nonsense. The longest answer that means something is a merge hook's that rejects a whole batch: 5,000
-    /// tokens.
+    /// Longer lines are invalid. The longest meaningful answer is a merge hook's that rejects a whole batch:
+    /// 5,000 tokens.
     nonisolated static let maximumLine = 1 << 20
-    /// Lines without anything on them are passed over, but not for ever.
+    /// Blank lines are skipped, but not without end.
     private static let maximumBlankLines = 1000
 
     func readAnswers(_ session: CoprocessSession) {
-        // It is read on afterwards.
+        // Reading continues after the long answer.
         if session.isReadingLong { return }
         takeTurnBack()
         defer { offerTurn() }
@@ -179,10 +178,10 @@ extension CoprocessPlugin {
                 if count == 0 { return session.outputEnd.signal() }
                 guard take(then: session.buffer[..<count], session) else { return }
                 if count == session.buffer.count {
-                    // A process that writes as fast as one reads would keep the loop from all others.
+                    // A process that writes as fast as it is read must not monopolize the loop.
                     return try HistoryLoop.shared().soon { self.readAnswers(session) }
                 }
-                // Where all was read there is an edge to come, unless it is the end.
+                // Once everything is read, epoll reports the next data, unless this is the end.
             } while output.isExpired
         } catch {
             killProcess(because: HookFailure(.badAnswer, "The output of \(title) could not be read: \(error)."))
@@ -190,8 +189,12 @@ extension CoprocessPlugin {
         }
     }
 
-    /// - Parameter known: An answer that was read already, and its line, which come before the bytes.
-    /// - Returns: False if nothing more is to be read now: the process has lost step, and was killed; or an answer is long.
+    /// - Parameters:
+    ///   - known: An answer that was read already, which precedes the bytes.
+    ///   - line: The line of that answer.
+    ///   - bytes: The bytes that were read.
+    /// - Returns: False if nothing more is to be read now: the process has lost synchronization and was killed,
+    ///   or an answer is long.
     func take(
         _ known: PluginAnswer?? = nil, of line: ArraySlice<UInt8> = [], then bytes: ArraySlice<UInt8>,
         _ session: CoprocessSession
@@ -257,12 +260,12 @@ extension CoprocessPlugin {
             try conversation?.accept(outcome, after: exchange.lastCallTime)
             return nil
         } catch {
-            // The requests behind it were in vain.
+            // The requests that were sent after it are void.
             exchange.abandon()
             return error
         }
     }
 
-    /// (A closure would check for each line that it is on the loop.)
+    /// (A closure would check for each line that it runs on the loop.)
     private nonisolated static func isBlank(_ line: ArraySlice<UInt8>) -> Bool { !line.contains { $0 > 0x20 } }
 }

@@ -1,10 +1,10 @@
 import DequeModule
 package import PersistentHistory
 
-/// Which of the conversations with a process has the turn.
+/// Decides which conversation with a process has the turn.
 extension CoprocessPlugin {
-    /// How many calls one may make while others wait, before it is their turn: a long backlog of
-    /// one consumer does not keep the others waiting to its end.
+    /// How many calls one conversation may make while others wait: a long backlog of one consumer must not hold
+    /// up the others.
     private static let share = 64
 
     /// Whether a conversation waits for its turn.
@@ -24,7 +24,7 @@ extension CoprocessPlugin {
         takeTurnBack()
         conversations.append(conversation)
         if case .over = stage {
-            // It is not answered before the caller is ready for that.
+            // The caller gets the answer only after this call has returned.
             try? HistoryLoop.shared().soon { self.leave(conversation, self.stopped) }
         } else if conversations.count == 1 {
             if mayNotSend(conversation) {
@@ -35,7 +35,7 @@ extension CoprocessPlugin {
         }
     }
 
-    /// Sends what the one that has the turn may send, as many calls ahead as the window allows.
+    /// Sends the calls of the conversation that has the turn, as many ahead as the window allows.
     func pump() {
         takeTurnBack()
         guard case .running(let session) = stage, let first = conversations.first, !isWritingLong else {
@@ -87,7 +87,7 @@ extension CoprocessPlugin {
         conversation.isOfObserver && isFinishing.withLock { $0 }
     }
 
-    /// The turn goes to the next.
+    /// Ends the current turn, and gives it to the next conversation.
     func endTurn(_ failure: HookFailure?) {
         guard let conversation = conversations.popFirst() else { return }
         exchange.abandon()
@@ -119,7 +119,7 @@ extension CoprocessPlugin {
         return true
     }
 
-    /// Offers the turn to other threads, if nothing is to be done here.
+    /// Offers the turn to other threads if the loop has nothing to do for this plugin.
     func offerTurn() {
         guard case .running(let session) = stage, conversations.isEmpty, exchange.isIdle, outbox.count == 0,
             session.takesInput, !isWritingLong, !isFinishing.withLock(\.self)
@@ -128,7 +128,7 @@ extension CoprocessPlugin {
             .init(id: exchange.nextID, input: session.child.input, isTimed: deadlineTimer != nil))
     }
 
-    /// Nothing is sent elsewhere from now on, and what was is known.
+    /// Takes the turn back: from now on only the loop sends, and it knows the call that was sent meanwhile.
     func takeTurnBack() {
         guard let call = turn.takeBack() else { return }
         exchange.send(at: call.time) { id in
@@ -141,28 +141,29 @@ extension CoprocessPlugin {
     }
 }
 
-/// The turn with a plugin that has nothing to do. A store's thread that has one call writes it into the plugin's pipe
-/// itself: the loop need not wake before the plugin does.
+/// The turn with an idle plugin. A store's thread that has one call writes it into the plugin's pipe itself, so
+/// that the loop need not wake up before the plugin does.
 ///
-/// The loop offers the turn, and takes it back before it does anything with the plugin, along with the call that was sent
-/// meanwhile. So all else of the plugin stays on the loop. The lock is held while a call is written, which never waits.
+/// The loop offers the turn. Before it does anything with the plugin, it takes the turn back, together with the
+/// call that was sent meanwhile. Everything else of the plugin therefore stays on the loop. The lock is held
+/// while a call is written, which never blocks.
 final class FreeTurn: Sendable {
     struct Offer: Sendable {
-        /// Of the next call.
+        /// The id of the next call.
         let id: Int64
-        /// Of a process that has answered everything, so that there is room.
+        /// The input of a process that has answered everything, and whose pipe therefore has room.
         let input: Descriptor
-        /// Whether the loop will look by itself whether the call was answered in time.
+        /// Whether the loop will check the call's timeout by itself.
         let isTimed: Bool
     }
 
-    /// A call that was sent, which the loop does not know yet.
+    /// A call that was sent, and that the loop does not know yet.
     struct SentCall: Sendable {
         let conversation: PluginConversation
         let id: Int64
         let size: Int
         let time: CoprocessProtocol.Instant
-        /// What the pipe had no room for.
+        /// The bytes for which the pipe had no room.
         let rest: [UInt8]
     }
 
@@ -170,7 +171,7 @@ final class FreeTurn: Sendable {
         case withdrawn
         case offered(Offer)
         case taken(SentCall)
-        /// It is not offered any more.
+        /// The turn is not offered any more.
         case ended
     }
 
@@ -197,10 +198,10 @@ final class FreeTurn: Sendable {
         }
     }
 
-    /// No call is sent after this, except by the loop.
+    /// Ends the offers: from now on only the loop sends calls.
     func end() {
         state.withLock { state in
-            // One that was sent is still to be taken back, and the next offer ends then.
+            // A sent call is still to be taken back; the next offer then ends.
             if case .taken = state { return }
             state = .ended
         }
@@ -210,17 +211,18 @@ final class FreeTurn: Sendable {
 
     /// Sends the one call of a request, if the turn is free.
     ///
-    /// - Returns: The offer that was taken; nil if the loop has to do it.
+    /// - Returns: The offer that was used; nil if the loop has to send the call.
     func send(_ request: HookRequest, of conversation: PluginConversation) -> Offer? {
         guard request.callCount == 1, case .offered(let offer) = state.withLock(\.self) else { return nil }
-        // Before the lock is taken for it, because a call may be long. If another is faster, it was in vain.
+        // Written before the lock is taken, because a call may be long. If another thread is faster, the work
+        // is wasted.
         var json = JSONBytes()
         request.write(call: 0, offer.id, to: &json)
         return state.withLock { state in
             guard case .offered(let current) = state, current.id == offer.id, current.input === offer.input
             else { return nil }
             let time = CoprocessProtocol.Instant.now
-            // Whatever is wrong with the pipe, the loop finds out.
+            // The loop will find any error of the pipe.
             let count = (try? json.bytes.withBytes { try offer.input.writeNow($0) }) ?? 0
             guard count > 0 else { return nil }
             let rest = count == json.count ? [] : Array(json.bytes.array[count...])

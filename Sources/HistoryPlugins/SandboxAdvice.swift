@@ -2,19 +2,20 @@ import Glibc
 import HistoryConfiguration
 import PersistentHistory
 
-/// What is the matter where a process of a plugin failed, as far as its end and its words tell, and what mends it.
+/// Diagnoses why a plugin's process failed in the sandbox, from its exit status and its output, and names the
+/// remedy.
 ///
 /// Runtimes do not name the sandbox: V8 dies of a trap where it may not generate machine code.
 enum SandboxAdvice {
-    /// Signals by which a runtime ends itself, or is ended, where its memory does not become executable.
+    /// Signals that end a runtime where its memory cannot become executable.
     private static let fatalSignals: Set<Int32> = [SIGTRAP, SIGABRT, SIGILL, SIGSEGV]
 
-    /// How runtimes say that a socket is not allowed, or that nothing can be reached.
+    /// Messages of runtimes about a forbidden socket or an unreachable network.
     private static let ofNetwork = [
         "Address family not supported", "EAFNOSUPPORT", "Network is unreachable", "ENETUNREACH",
         "Temporary failure in name resolution", "EAI_AGAIN", "Could not resolve host",
     ]
-    /// How they say that they may not generate code, where they do not just die.
+    /// Messages of runtimes that may not generate code, where they do not simply crash.
     private static let ofMachineCode = [
         "SetPermissions", "mprotect", "PROT_EXEC", "executable memory", "CodeRange", "code cache",
     ]
@@ -26,9 +27,12 @@ enum SandboxAdvice {
         return ofMachineCode.contains { text.contains($0) } ? .machineCode : nil
     }
 
-    /// Sentences to follow the failure, with a space before them; empty where nothing is known.
+    /// Sentences that follow the failure, with a leading space; empty if there is no advice.
     ///
-    /// - Parameter end: Nil where the process lives on.
+    /// - Parameters:
+    ///   - end: Nil while the process runs.
+    ///   - text: What the process wrote.
+    ///   - limits: The daemon's sandbox.
     static func text(
         after end: ProcessEnd?, saying text: String?, within limits: SandboxLimits = .current
     ) -> String {

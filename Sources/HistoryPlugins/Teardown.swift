@@ -1,10 +1,10 @@
 import Glibc
 
-/// The steps by which a coprocess is brought to its end: its standard input is closed already,
-/// then it has time, SIGTERM, time again, and SIGKILL.
+/// The steps that end a coprocess: its standard input is closed already, then it gets time, SIGTERM, time
+/// again, and SIGKILL.
 ///
-/// It begins when the plugin is to stop, or when it has closed a pipe without which it is of no
-/// use; and it is over when the process has ended and all it wrote has been read.
+/// The teardown starts when the plugin is to stop, or when it has closed a pipe that it needs. It is over when
+/// the process has ended and all its output has been read.
 struct Teardown: Sendable {
     enum Cause: String, Sendable {
         case stop = "was asked to stop"
@@ -14,11 +14,11 @@ struct Teardown: Sendable {
 
     enum Step: Sendable, Hashable {
         case none
-        /// Give it time.
+        /// Wait for a while.
         case wait
-        /// Send the signal to its group, and give it time.
+        /// Send the signal to the process group, and wait for a while.
         case signal(Int32)
-        /// Nothing is left to be waited for.
+        /// Nothing is left to wait for.
         case finish
     }
 
@@ -29,8 +29,7 @@ struct Teardown: Sendable {
     private var steps: ArraySlice<Step> = [.wait, .signal(SIGTERM), .signal(SIGKILL)]
     private var isDue = false
 
-    /// Why it had to be brought to its end; nil if it ended by itself (of which a pipe that is
-    /// closed may have been the first sign).
+    /// Why it had to be ended; nil if it ended by itself (a closed pipe may have been the first sign of that).
     private(set) var reason: Cause?
 
     mutating func begin(_ cause: Cause) {

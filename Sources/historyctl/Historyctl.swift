@@ -41,7 +41,7 @@ struct Historyctl: AsyncParsableCommand {
         InheritedSignals.reset(endsAtBrokenPipe: true)
         MappedFiles.surviveLoss()
         do {
-            // Threads come with what is asynchronous, and `migrate` blocks signals before there are any.
+            // Only asynchronous parsing starts threads, and `migrate` must block signals before there are any.
             let isCompletion = CommandLine.arguments.dropFirst().first == "---completion"
             var command = isCompletion ? try await asyncParseAsRoot() : try parseAsRoot()
             if var command = command as? any AsyncParsableCommand {
@@ -66,12 +66,12 @@ struct Historyctl: AsyncParsableCommand {
             complain("\(error)")
             exit(withError: ExitCode(ExitStatus.inputOutput.rawValue))
         } catch {
-            // Help and version, which are no failures, and wrong usage.
+            // Help and version, which are not failures, and usage errors.
             exit(withError: unknownCommand().map { ValidationError($0) } ?? error)
         }
     }
 
-    /// What is wrong with the first argument where it should name a command and does not.
+    /// The problem with the first argument if it should name a command and does not.
     private static func unknownCommand() -> String? {
         guard let name = CommandLine.arguments.dropFirst().first, !name.hasPrefix("-") else { return nil }
         let known = configuration.subcommands.map { $0._commandName } + ["help"]

@@ -1,8 +1,8 @@
 import CNats
 import PersistentHistory
 
-/// Connects on a thread of its own: a server that accepts the connection and says nothing holds up libnats for seconds, and
-/// each further one of the list as well.
+/// Connects on its own thread: a server that accepts the connection but sends nothing blocks libnats for
+/// seconds, and so does each further one of the list.
 final class ConnectionAttempt: Sendable {
     private struct Pointer: Sendable {
         nonisolated(unsafe) let value: OpaquePointer
@@ -11,7 +11,7 @@ final class ConnectionAttempt: Sendable {
     private enum State: Sendable {
         case running
         case ended(Result<Pointer, NATSError>)
-        /// It is not waited for any more.
+        /// The caller no longer waits for it.
         case abandoned
     }
 
@@ -20,7 +20,7 @@ final class ConnectionAttempt: Sendable {
     private init() {}
 
     /// - Parameters:
-    ///   - options: Are destroyed.
+    ///   - options: Destroyed by this call.
     ///   - wakeUp: Ends the wait when the program stops.
     /// - Throws: `NATSError`.
     static func connect(_ options: OpaquePointer, _ wakeUp: WorkerSignal) throws -> OpaquePointer {

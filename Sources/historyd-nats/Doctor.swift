@@ -6,22 +6,22 @@ import HistoryNATS
 import HistoryMirrors
 import PersistentHistory
 
-/// What can be wrong where it is installed, as the running program finds it: as its user and inside its sandbox. It
-/// changes nothing.
+/// Checks the installation from within the running program: as its user and inside its sandbox. It changes
+/// nothing.
 struct Doctor {
     struct Finding: Codable {
         enum Check: String, Codable { case file, store, feed, mirror, space, server, stream }
 
         let check: Check
-        /// What was checked: a path, a server, a stream.
+        /// The checked object: a path, a server, a stream.
         let subject: String
-        /// What is wrong, and what mends it; nil where nothing is wrong.
+        /// The problem and its remedy; nil if there is none.
         let problem: String?
     }
 
     let configuration: NATSConfiguration
 
-    /// It lives as long as the process: see `WorkerSignal`.
+    /// Lives as long as the process; see `WorkerSignal`.
     private static let wakeUp = WorkerSignal()
 
     func examine() -> [Finding] {
@@ -142,9 +142,9 @@ struct Doctor {
     }
 }
 
-/// The space in a folder, which nothing from a stream may fill.
+/// The space in a folder, which no data from a stream may fill.
 enum FreeSpace {
-    /// What comes has more bytes than half of what is free: it may be taken when there is more.
+    /// The data exceed half of the free space: try again when there is more.
     struct Lack: Error, CustomStringConvertible {
         let needed: Int
         let folder: String
@@ -154,7 +154,7 @@ enum FreeSpace {
         }
     }
 
-    /// Half of what is free, in bytes.
+    /// Half of the free space, in bytes.
     static func half(of folder: String) -> Int {
         var status = statvfs()
         guard statvfs(folder, &status) == 0 else { return .max }
@@ -165,6 +165,6 @@ enum FreeSpace {
 }
 
 extension NATSConfiguration.Following {
-    /// The mirror's folder, which has space for what goes into the mirror.
+    /// The mirror's folder, where its data take space.
     var folder: String { PathNames.parent(of: path) }
 }

@@ -5,14 +5,14 @@ import HistoryNATS
 import Logging
 import PersistentHistory
 
-/// Acknowledges to the daemon's feed the transactions that are safe in the stream. Until then the daemon keeps their
-/// history.
+/// Acknowledges transactions to the daemon's feed once the stream has them safely. Until then the daemon keeps
+/// their history.
 ///
 /// The publisher reads what it sends from the store itself, so that the feed's window does not delay it.
 final class FeedAcknowledger: Sendable {
     private struct State {
         var release: FeedRelease
-        /// What the feed has sent and is not acknowledged, in order.
+        /// Transactions that the feed has sent and that are not acknowledged, in order.
         var received: [HistoryToken] = []
     }
 
@@ -51,7 +51,7 @@ final class FeedAcknowledger: Sendable {
             do {
                 for try await item in feed {
                     if case .expired = item {
-                        // The publisher finds a gap by itself.
+                        // The publisher detects a gap by itself.
                         state.withLock { $0.received = [] }
                         try await feed.acknowledge(item)
                     } else if let token = item.token {

@@ -15,7 +15,7 @@ struct Follower: Worker {
 
     var names: StreamName { StreamName(following.name) }
 
-    /// Neither the stream nor its snapshots follow the mirror.
+    /// Neither the stream nor its snapshots are a later state of the mirror.
     private struct Stale: Error, CustomStringConvertible {
         let description: String
     }
@@ -24,11 +24,11 @@ struct Follower: Worker {
     private struct Need {
         let reason: String
         var isRepair = false
-        /// Whether the stream did not go on at the mirror's position.
+        /// Whether the stream does not continue at the mirror's position.
         var isGap = false
     }
 
-    /// Follows until the program ends.
+    /// Follows until the program stops.
     func run() {
         var repairs = RepairPause()
         let pending = PendingDownload()
@@ -40,13 +40,13 @@ struct Follower: Worker {
 
     /// Follows everything there is, once.
     ///
-    /// - Throws: What kept it from doing so.
+    /// - Throws: The error that prevented it.
     func runOnce() throws {
         var repairs = RepairPause()
         try withJetStream { try session($0, PendingDownload(), isOnce: true, &repairs) {} }
     }
 
-    /// A mirror is a copy: one that is damaged is filled again.
+    /// A mirror is a copy: a damaged one is moved aside and filled again.
     private func moveAside(_ error: any Error) {
         if let lack = error as? FreeSpace.Lack { status.lacks(lack.needed) }
         guard let error = error as? HistoryError, error.code == .replicaDamaged else { return }
@@ -120,16 +120,16 @@ struct Follower: Worker {
             }
             guard let found = need else { return try checkLevel(mirror, end) }
             if found.isGap, start > end.state.first, mirror.position == position {
-                // The search for the position trusts what messages say of themselves.
+                // The search for the position relies on the messages' own headers.
                 logger.notice("\(names.history) is read from its first message, because \(found.reason).")
                 need = nil
                 readsFromFirst = true
             }
-            // Whatever the server still sends is discarded with the connection.
+            // Messages that the server still sends are discarded with the connection.
         }
     }
 
-    /// What does not fit is not fetched again and again: it is waited for space.
+    /// Data that do not fit are not fetched again and again: this waits for space.
     private func awaitSpace(isOnce: Bool) throws {
         guard !isOnce, let lack = status.lack else { return }
         while FreeSpace.half(of: following.folder) < lack {
@@ -138,13 +138,13 @@ struct Follower: Worker {
         status.lacks(nil)
     }
 
-    /// With less than this, a write that fails does so for lack of space.
+    /// With less free space, a failed write has failed for lack of space.
     private static let nearlyFull = 1 << 20
     private static let spaceInterval: Duration = .seconds(3)
 
-    /// Waits before a mirror is filled once more.
+    /// Waits before a mirror is filled again.
     ///
-    /// - Returns: Whether to go on.
+    /// - Returns: Whether to continue.
     private func pauses(before reason: String, _ repairs: inout RepairPause, isOnce: Bool) throws -> Bool {
         let wait = repairs.take(at: .now)
         guard wait > .zero else { return true }
@@ -169,7 +169,7 @@ struct Follower: Worker {
                 : nil)
     }
 
-    /// After everything was followed, the mirror has what the stream had.
+    /// Checks that the mirror has what the stream has, after everything was followed.
     private func checkLevel(_ mirror: Mirror, _ end: StreamEnd) throws {
         guard let mine = mirror.position, let last = end.last else { return }
         guard mine.position.number >= last.reached.number else {
@@ -180,7 +180,7 @@ struct Follower: Worker {
         }
     }
 
-    /// The sequence at which the mirror continues in the stream.
+    /// The sequence from which the mirror continues in the stream.
     private static func start(
         in state: StreamState, _ position: MirrorPosition, _ jetStream: JetStream, _ stream: String
     ) throws -> UInt64 {
@@ -193,7 +193,7 @@ struct Follower: Worker {
         }
         return try StreamSearch.start(in: range, for: position) { sequence in
             guard let message = try jetStream.message(sequence, of: stream) else { return nil }
-            // A copy of an old message would say that all before it is old.
+            // A copy of an old message would make all messages before it look old.
             let before =
                 sequence > range.lowerBound
                 ? try jetStream.message(sequence - 1, of: stream)?.messageID : nil
@@ -201,7 +201,7 @@ struct Follower: Worker {
         }
     }
 
-    /// - Returns: Why a snapshot is needed; nil at the last message that is wanted.
+    /// - Returns: Why a snapshot is needed; nil after the last wanted message.
     private func follow(
         _ consumer: PullConsumer, _ sight: inout StreamSight, _ jetStream: JetStream, into mirror: Mirror,
         until end: UInt64?, _ succeeded: () -> Void
@@ -243,7 +243,8 @@ struct Follower: Worker {
                     guard body.count <= GroupLimit.most else {
                         return refuse(message, "a group is larger than \(GroupLimit.most) bytes")
                     }
-                    // To fill the mirror again makes no space: the group is awaited where it is, and status says why.
+                    // Refilling the mirror would free no space: the follower waits at this group, and the
+                    // status says why.
                     guard body.count <= space else { throw FreeSpace.Lack(needed: body.count, folder: folder) }
                     guard step == .apply else { break }
                     let position = MirrorPosition(
@@ -283,7 +284,7 @@ struct Follower: Worker {
         return Need(reason: "a group could not be applied (\(reason))", isRepair: true)
     }
 
-    /// A stop does not wait for a giant group: its transaction is rolled back.
+    /// Stops within a huge group, too: its transaction is rolled back.
     private func unlessStopped(_ chunks: @escaping () throws -> [UInt8]?) -> () throws -> [UInt8]? {
         {
             guard !wakeUp.isStopped else { throw SessionOver(description: "the program stops") }
@@ -291,7 +292,8 @@ struct Follower: Worker {
         }
     }
 
-    /// Looks at the stream while nothing comes: one request to the server, and more where it is not as expected.
+    /// Checks the stream while no message arrives: one request to the server, and more if the answer is
+    /// unexpected.
     private func look(_ sight: inout StreamSight, _ mirror: Mirror, _ jetStream: JetStream) throws -> Need? {
         guard mirror.isThere else { throw SessionOver(description: "the mirror was removed or replaced") }
         switch sight.look(try jetStream.state(of: names.history), at: .now) {
@@ -304,7 +306,7 @@ struct Follower: Worker {
         return nil
     }
 
-    /// Compares a mirror with its stream while nothing comes.
+    /// Compares a mirror with its stream while no message arrives.
     private func compare(_ mirror: Mirror, _ jetStream: JetStream) throws -> Need? {
         let end = try StreamEnd(names, jetStream)
         switch decision(mirror, end) {
@@ -322,7 +324,7 @@ struct Follower: Worker {
 }
 
 extension Result<GroupHeader, ForeignMessage> {
-    /// What stands behind a message that it does not continue is of somebody else.
+    /// A message that is not chained to the one before it is foreign.
     fileprivate func checked(
         _ message: PullConsumer.Delivered, behind before: (sequence: UInt64, id: String)?
     ) -> Self {

@@ -2,9 +2,10 @@ internal import CTLS
 import Glibc
 import PersistentHistory
 
-/// The TLS handshakes that are under way. libnats waits for one without a limit; here it is ended when it takes too long.
+/// The TLS handshakes in progress. libnats waits for one without a limit; this ends a handshake that takes too
+/// long.
 ///
-/// OpenSSL reports each TLS object that is made and freed, on the thread that does so.
+/// OpenSSL reports each TLS object that is created and freed, on the thread that does so.
 enum Handshakes {
     private struct Handshake: Sendable {
         nonisolated(unsafe) let object: UnsafeMutableRawPointer
@@ -12,12 +13,12 @@ enum Handshakes {
         let start: ContinuousClock.Instant
     }
 
-    /// How long one may take.
+    /// How long a handshake may take.
     static let limit: Duration = .seconds(5)
 
     private static let running = Locked<[Handshake]>([])
 
-    /// Whether OpenSSL reports them.
+    /// Whether OpenSSL reports TLS objects.
     static let areWatched =
         CRYPTO_get_ex_new_index(
             CRYPTO_EX_INDEX_SSL, 0, nil,
@@ -28,16 +29,17 @@ enum Handshakes {
             }, nil,
             { object, _, _, _, _, _ in running.withLock { $0.removeAll { $0.object == object } } }) >= 0
 
-    /// Those of the calling thread are over.
+    /// Forgets the handshakes of the calling thread.
     static func areOver() {
         let thread = pthread_self()
         running.withLock { $0.removeAll { pthread_equal($0.thread, thread) != 0 } }
     }
 
-    /// Ends those that take too long: for the thread that waits, the server has closed the connection.
+    /// Ends those that take too long: to the waiting thread it looks as if the server had closed the
+    /// connection.
     static func endSlow(at now: ContinuousClock.Instant = .now) {
         running.withLock { running in
-            // The object is not freed meanwhile: that takes the lock.
+            // The object cannot be freed meanwhile: that takes the lock.
             for handshake in running where now - handshake.start >= limit {
                 let socket = SSL_get_fd(OpaquePointer(handshake.object))
                 if socket >= 0 { shutdown(socket, Int32(SHUT_RDWR)) }

@@ -28,7 +28,7 @@ struct ConfigurationOption: ParsableArguments {
     @Option(help: "The configuration.")
     var config = "/etc/historyd/nats.json"
 
-    /// - Throws: `ExitCode` after every error was reported.
+    /// - Throws: `ExitCode` after all errors were reported.
     func load(_ logger: Logger) throws -> NATSConfiguration {
         do {
             return try NATSConfiguration.load(file: config)

@@ -10,7 +10,7 @@ struct JetStreamError: Error, CustomStringConvertible {
     let text: String?
 
     var isMissing: Bool { code == 404 }
-    /// Whether another publisher has sent a message meanwhile.
+    /// Whether another publisher has sent a message in between.
     var isOvertaken: Bool { number == 10070 || number == 10071 }
     var description: String {
         let text = "\(text ?? "refused") (\(number ?? code))"
@@ -26,7 +26,7 @@ struct JetStreamError: Error, CustomStringConvertible {
 /// JetStream's own requests, which are JSON (https://docs.nats.io/reference/reference-protocols/nats_api_reference).
 struct JetStream {
     let connection: NATSConnection
-    /// Of the requests' subjects.
+    /// The prefix of the requests' subjects.
     let prefix: String
 
     private typealias Members = [BinaryText: JSONValue]
@@ -60,7 +60,7 @@ struct JetStream {
 
     func state(of stream: String) throws -> StreamState { try description(of: stream).state }
 
-    /// The state of a stream, and how it is configured.
+    /// A stream's state and settings.
     func description(of stream: String) throws -> (state: StreamState, settings: StreamSettings) {
         let info = try ask("STREAM.INFO.\(stream)")
         let state = info["state"]?.object
@@ -88,8 +88,8 @@ struct JetStream {
 
     /// Creates a stream if it is missing.
     ///
-    /// - Parameter isPurged: Whether old messages are removed by its publisher.
-    /// - Returns: How a stream is configured that is there already.
+    /// - Parameter isPurged: Whether the publisher deletes its old messages.
+    /// - Returns: The settings of a stream that exists already.
     func make(
         _ stream: String, _ subject: String, _ limits: NATSConfiguration.Stream, isPurged: Bool
     ) throws -> StreamSettings? {
@@ -122,7 +122,7 @@ struct JetStream {
         _ = try ask("STREAM.PURGE.\(stream)") { $0.member("filter", subject) }
     }
 
-    /// The subjects that a stream has messages of.
+    /// The subjects for which a stream has messages.
     func subjects(_ filter: String, of stream: String) throws -> [String] {
         let info = try ask("STREAM.INFO.\(stream)") { $0.member("subjects_filter", filter) }
         return (info["state"]?.object?["subjects"]?.object ?? [:]).keys.map(\.text)
@@ -150,7 +150,7 @@ struct JetStream {
 
     /// The last message of a subject; nil if there is none.
     func last(_ subject: String, of stream: String) throws -> Stored? {
-        // nats-server 2.9.10 panics when it is asked for the last message of a subject without messages.
+        // nats-server 2.9.10 panics on a request for the last message of a subject without messages.
         let info = try ask("STREAM.INFO.\(stream)") { $0.member("subjects_filter", subject) }
         let counts = info["state"]?.object?["subjects"]?.object
         guard counts?[BinaryText(subject)]?.number?.integer ?? 0 > 0 else { return nil }
@@ -173,7 +173,7 @@ struct JetStream {
         }
     }
 
-    /// `NATS/1.0`, and a line for each header.
+    /// Parses `NATS/1.0`, followed by a line for each header.
     private static func fields(_ data: Data) -> [String: String] {
         var fields: [String: String] = [:]
         for line in String(decoding: data, as: UTF8.self).split(separator: "\r\n").dropFirst() {
@@ -186,7 +186,7 @@ struct JetStream {
 
     // MARK: Consumers
 
-    /// Creates a pull consumer, which the server deletes when it is no longer used.
+    /// Creates a pull consumer, which the server deletes once it is unused.
     func makeConsumer(of stream: String, from sequence: UInt64, subject: String? = nil) throws -> String {
         let info = try ask("CONSUMER.CREATE.\(stream)") { json in
             json.member("stream_name", stream)

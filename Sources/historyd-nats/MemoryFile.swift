@@ -3,11 +3,11 @@ import HistoryNATS
 import Logging
 import PersistentHistory
 
-/// The file of a publisher's memory, in the state folder.
+/// The file with a publisher's memory, in the state folder.
 struct MemoryFile: Sendable {
     let path: String
 
-    /// - Parameter folder: Nil for none.
+    /// - Parameter folder: Nil for no memory.
     init?(in folder: String?, of name: String) {
         guard let folder else { return nil }
         path = "\(folder)/\(name).epoch.json"
@@ -27,7 +27,7 @@ struct MemoryFile: Sendable {
         do {
             try AtomicFile.write([UInt8](JSONEncoder().encode(memory)), to: path)
         } catch {
-            // A new epoch is later than this one also without it, by the clock.
+            // Even without the file, the clock makes a new epoch later than this one.
             logger.warning("\"\(path)\" cannot be written: \(error).")
         }
     }

@@ -1,9 +1,9 @@
 import Glibc
 import PersistentHistory
 
-/// The lock of a mirror's only writer: two followers of one file would fill it in turns.
+/// The lock of a mirror's only writer: two followers of one file would take turns to refill it.
 ///
-/// It is on a file of its own: SQLite's locks on the mirror would end with any other descriptor of that file.
+/// It is on a separate file: closing any other descriptor of the mirror would release SQLite's locks on it.
 final class MirrorLock {
     /// Another program follows into the mirror.
     struct Taken: Error, CustomStringConvertible {

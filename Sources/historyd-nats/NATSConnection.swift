@@ -15,25 +15,25 @@ struct NATSError: Error, CustomStringConvertible {
 
 /// A connection to a NATS server, used by one thread, which blocks in it.
 ///
-/// It never reconnects: when it is lost, calls fail and its owner opens another one. So no old message arrives late,
-/// and no subscription outlives its requests.
+/// It never reconnects: when it is lost, calls fail and its owner opens another one. Therefore no old message
+/// arrives late, and no subscription outlives its requests.
 ///
 /// libnats has its own threads, which only call `WorkerSignal` here.
 final class NATSConnection: Sendable {
-    /// Without spinning: its locks are held for long enough to keep a processor busy that others need.
+    /// Without spinning: its locks are held long enough that spinning would waste processor time.
     private static let opened = nats_Open(0)
 
     /// libnats locks it: another thread may close it, which ends this thread's wait.
     nonisolated(unsafe) private let pointer: OpaquePointer
-    /// They are kept as long as the connection: libnats 3.4.1 uses a subscription after it was freed if messages arrive
+    /// Kept as long as the connection: libnats 3.4.1 uses a subscription after freeing it if messages arrive
     /// while it is destroyed.
     private let subscriptions = Locked<[NATSSubscription]>([])
     private let used = UsedMessages()
-    /// What the link carries, as measured until now.
+    /// What the link carries, as measured so far.
     let receiving = Locked(LinkPace())
     let sending = Locked(LinkPace())
 
-    /// - Parameter wakeUp: Is signalled when the connection is lost.
+    /// - Parameter wakeUp: Signaled when the connection is lost.
     /// - Throws: `NATSError`.
     init(_ configuration: NATSConfiguration, name: String, wakeUp: WorkerSignal) throws {
         try Self.check("start libnats", Self.opened)
@@ -71,8 +71,8 @@ final class NATSConnection: Sendable {
         try check("set reconnecting", natsOptions_SetAllowReconnect(options, false))
         try check("set sending", natsOptions_SetSendAsap(options, true))
         try check("set the time limit", natsOptions_SetTimeout(options, 5000))
-        // Publisher and follower look at their streams more often, and notice a server that is silent by that. An answer
-        // to a ping waits behind what a slow link carries.
+        // Publisher and follower check their streams more often, which reveals a silent server. An answer to a
+        // ping waits behind the data on a slow link.
         try check("set pings", natsOptions_SetPingInterval(options, 30_000))
         try check("set pings", natsOptions_SetMaxPingsOut(options, 1))
         try check(
@@ -128,7 +128,7 @@ final class NATSConnection: Sendable {
 
     // MARK: Messages
 
-    /// Sends a message; returns before it has arrived.
+    /// Sends a message, and returns before it has arrived.
     func publish(
         _ subject: String, reply: String?, fields: [(name: String, value: String)], _ body: [UInt8]
     ) throws {
@@ -164,7 +164,7 @@ final class NATSConnection: Sendable {
         return NATSMessage(reply, used).body
     }
 
-    /// A server does not answer what a user may not ask; it says so beside it.
+    /// The server does not answer a forbidden request; it reports the refusal separately.
     var refusal: String {
         var text: UnsafePointer<CChar>?
         guard natsConnection_GetLastError(pointer, &text) != NATS_OK, let text, text.pointee != 0 else {
@@ -186,7 +186,7 @@ final class NATSConnection: Sendable {
         return made
     }
 
-    /// A subject that is used nowhere else.
+    /// A unique subject.
     static func inbox() throws -> String {
         var inbox: UnsafeMutablePointer<natsInbox>?
         try check("make an inbox", natsInbox_Create(&inbox))
@@ -213,7 +213,7 @@ final class NATSConnection: Sendable {
 }
 
 extension NATSError {
-    /// With what to do, where libnats' words do not say it.
+    /// Adds the remedy where libnats' message does not name it.
     fileprivate func explained(_ configuration: NATSConfiguration) -> NATSError {
         let lacksCertificate =
             configuration.tls?.certificate == nil && reason.contains("Expected 'PONG', got ''")

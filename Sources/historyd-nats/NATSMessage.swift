@@ -18,7 +18,7 @@ final class NATSSubscription: Sendable {
 
     /// Blocks until there is a message.
     ///
-    /// - Throws: `NATSError`, with `isTimeout` where none came in time.
+    /// - Throws: `NATSError`, with `isTimeout` if none arrived in time.
     func next(timeout: Duration) throws -> NATSMessage {
         var message: OpaquePointer?
         try NATSConnection.check(
@@ -27,14 +27,14 @@ final class NATSSubscription: Sendable {
         return NATSMessage(message, used)
     }
 
-    /// Whether there is a message already.
+    /// Whether a message is waiting.
     var hasMessages: Bool {
         var count: Int32 = 0
         return natsSubscription_GetPending(pointer, &count, nil) == NATS_OK && count > 0
     }
 }
 
-/// A message that was received.
+/// A received message.
 final class NATSMessage {
     private let pointer: OpaquePointer
     private let used: UsedMessages
@@ -55,7 +55,7 @@ final class NATSMessage {
 
     var body: [UInt8] { withBody { Array($0) } }
 
-    /// Lends the body.
+    /// Passes the body to a closure, which must not keep it.
     func withBody<T>(_ read: (UnsafeRawBufferPointer) throws -> T) rethrows -> T {
         try read(
             UnsafeRawBufferPointer(start: natsMsg_GetData(pointer), count: Int(natsMsg_GetDataLength(pointer))))
@@ -70,8 +70,8 @@ final class NATSMessage {
 
 /// Messages that are no longer needed.
 ///
-/// libnats frees a message on a thread of its own, which it wakes for that. On the way of a single commit, that would
-/// take a processor from those that carry it on. So messages are given back together.
+/// libnats frees a message on its own thread, which it wakes up for that. On the path of a single commit, that
+/// would take a processor from the threads that process it. Messages are therefore released in batches.
 final class UsedMessages: Sendable {
     private static let most = 64
     private static let mostBytes = 64 << 10

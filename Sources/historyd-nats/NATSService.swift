@@ -8,29 +8,29 @@ import HistoryNATS
 import Logging
 import PersistentHistory
 
-/// Runs the program as a service: until a signal ends it, and from the start again with each reload.
+/// Runs the program as a service until a signal stops it. Each reload starts it over.
 struct NATSService: Sendable {
-    /// The file of the configuration.
+    /// The configuration file.
     let file: String
     let logger: Logger
     let level: LiveLogLevel
     let notifier: ServiceNotifier
 
-    /// What the service is told.
+    /// A command for the service.
     private enum Command: Sendable {
         case stop
         /// The system's clock was set.
         case clockStepped
-        /// - answer: Is given what is wrong with the configuration; nothing where it is in force.
+        /// - answer: Receives the problems of the configuration; none if it is in force.
         case reload(answer: @Sendable ([String]) -> Void)
     }
 
-    /// What follows when the parts have ended.
+    /// What follows once the workers have ended.
     private struct Ending {
         /// Nil at a stop.
         var configuration: NATSConfiguration?
         var answer: @Sendable ([String]) -> Void = { _ in }
-        /// Whether it is the one that is in force, and only the sessions begin again.
+        /// Whether the configuration is unchanged, and only the sessions start over.
         var isSame = false
     }
 
@@ -48,7 +48,7 @@ struct NATSService: Sendable {
             group.addTask { try await observer.run() }
             group.addTask { try await notifier.run() }
             group.addTask {
-                // Wake-ups arrive while the loop runs.
+                // The watchdog is fed only while the loop turns.
                 try await WatchdogService(
                     interval: ServiceNotifier.watchdogInterval(), notifier: notifier, logger: logger
                 ) { await LoopActor.turn() }.run()
@@ -99,7 +99,7 @@ struct NATSService: Sendable {
                         ? "The configuration was read again: historyd-nats \(line)."
                         : "historyd-nats is ready: it \(line).")
                 answer([])
-                // Most of what was read of the program until now only the start-up needed.
+                // Most of the program's code that was read so far is needed only at start-up.
                 cplatform_give_back_code()
             } until: {
                 ending = await next(&commands, configuration, statusChanged)
@@ -108,7 +108,7 @@ struct NATSService: Sendable {
         }
     }
 
-    /// Waits for what ends the parts; a configuration that is wrong does not.
+    /// Waits for a command that ends the workers. A reload with an invalid configuration does not.
     private func next(
         _ commands: inout AsyncStream<Command>.AsyncIterator, _ configuration: NATSConfiguration,
         _ statusChanged: () -> Void

@@ -9,16 +9,17 @@ import PersistentHistory
 struct Program: Sendable {
     let configuration: NATSConfiguration
     let logger: Logger
-    /// What publishers and followers have reported until now: it goes on over a reload.
+    /// The status of publishers and followers so far, which continues over a reload.
     var earlier: [WorkerStatus] = []
-    /// Called when one of them works, or does not work any more.
+    /// Called when one of them starts or stops working.
     var statusChanged: @Sendable () -> Void = {}
 
-    /// Publishes and follows until a command comes that ends it.
+    /// Publishes and follows until a command ends it.
     ///
     /// - Parameters:
-    ///   - next: The next command; nil ends it, too.
-    ///   - isUp: Is given what publishers and followers report, once they run.
+    ///   - observer: Watches the stores.
+    ///   - isUp: Receives the status of publishers and followers, once they run.
+    ///   - next: Returns when the program is to end.
     /// - Throws: What a part throws.
     func run(
         _ observer: StoreObserver, isUp: ([WorkerStatus]) -> Void, until next: () async -> Void
@@ -44,7 +45,7 @@ struct Program: Sendable {
 
     /// Publishes and follows everything there is, once.
     ///
-    /// - Returns: Whether all went well.
+    /// - Returns: Whether everything succeeded.
     func runOnce() async -> Bool {
         let (publishers, followers) = workers()
         return await withTaskGroup(of: Bool.self) { group in
@@ -56,7 +57,7 @@ struct Program: Sendable {
                 }
             }
             var isLevel = await group.reduce(true) { $0 && $1 }
-            // Includes what this program publishes itself.
+            // They also follow what this program publishes itself.
             for follower in followers {
                 group.addTask { await attempt(follower.following.path) { try follower.runOnce() } }
             }
@@ -65,14 +66,14 @@ struct Program: Sendable {
         }
     }
 
-    /// Declares that a store is right and its stream is not.
+    /// Starts a new epoch: the operator has decided that the store is right and its stream is not.
     func publishNewEpoch(_ name: String) async -> Bool {
         guard let publisher = workers().publishers.first(where: { $0.publication.name == name }) else {
             logger.error("The configuration publishes nothing as \"\(name)\".")
             return false
         }
         return await attempt(publisher.publication.store) {
-            // A running publisher may get in between: it ends as soon as it sees that it was fenced off.
+            // A running publisher may interfere: it ends as soon as it finds itself fenced off.
             for _ in 0..<Self.attempts {
                 do {
                     return try publisher.publisher.runOnce(newEpoch: true)
@@ -135,12 +136,12 @@ struct Program: Sendable {
         return known ?? WorkerStatus(role, name: name, path: path, changed: statusChanged)
     }
 
-    /// Wakes a publisher with each signal of its store: it looks for commits by itself.
+    /// Wakes up a publisher with each signal of its store: the publisher reads the commits itself.
     private func watch(_ worker: PublishingWorker, _ observer: StoreObserver) async throws {
         while !Task.isCancelled {
             do {
-                // The first signal is for commits before the store was watched.
-                // To follow the store's path may wait for a disk.
+                // The first signal stands for commits from before the watch. Resolving the store's path may
+                // wait for a disk.
                 let signals = try await onPool { [store = worker.publication.store] () async throws in
                     try observer.watch(store)
                 }

@@ -5,7 +5,7 @@ import Logging
 import HistoryMirrors
 import PersistentHistory
 
-/// Snapshots of the whole store: when one is due, how it is sent, and what one that was not completed leaves.
+/// Snapshots of the whole store: when one is due, how it is sent, and what is left of an incomplete one.
 extension PublishSession {
     /// Publishes a snapshot, after which the stream continues.
     func jump(_ reason: String, epoch: Int64) throws -> [ForeignNote] {
@@ -25,27 +25,27 @@ extension PublishSession {
         return beginning.isBehind(head.through) || timeOfSnapshot.map { $0 <= .now } ?? true
     }
 
-    /// When a snapshot is due by its age, or is tried again.
+    /// When a snapshot is due by its age, or is retried.
     var nextSnapshot: ContinuousClock.Instant? { nextAttempt ?? timeOfSnapshot }
 
     private var timeOfSnapshot: ContinuousClock.Instant? {
         guard let time = head?.head?.time else { return nil }
         let age = Date.now.timeIntervalSince1970 - Double(time) / 1000
-        // One of the future says nothing about when the next one is due.
+        // A time in the future says nothing about when the next snapshot is due.
         guard age > -60 else { return .now }
         return .now - .seconds(age) + publication.snapshotInterval
     }
 
     /// Publishes the whole store.
     ///
-    /// - Parameter between: Is called between the parts, and may publish groups.
+    /// - Parameter between: Called between the parts; may publish groups.
     func makeSnapshot(between: () throws -> Void) throws {
         _ = try send(snapshotSender(), between)
         nextAttempt = nil
         snapshotPause.reset()
     }
 
-    /// Gives a snapshot up for some time.
+    /// Postpones a failed snapshot.
     func snapshotFailed() {
         let place = pending.upload?.place
         pending.upload = nil
@@ -58,19 +58,20 @@ extension PublishSession {
         }
     }
 
-    /// Behind this one's snapshot, nobody would see a later epoch any more.
+    /// Creates the sender. It checks the epoch: behind this session's snapshot, a later epoch would go
+    /// unnoticed.
     private func snapshotSender() throws -> SnapshotSender {
         let most = try writer.partSize(atMost: SnapshotSender.part, on: names.allSnapshotParts)
         if let upload = pending.upload, try !isUsable(upload, most) { pending.upload = nil }
         let upload = pending.upload ?? SnapshotUpload(epoch: epoch, partSize: most)
         pending.upload = upload
-        // A snapshot that comes after this is in the way of the new one.
+        // A snapshot that another publisher adds after this check conflicts with the new one.
         let sender = try SnapshotSender(jetStream, names, upload, window: publication.window)
         try checkEpoch(SnapshotHeads(names, jetStream).newest?.header)
         return sender
     }
 
-    /// Whether a snapshot that was begun is still one of this store and epoch.
+    /// Whether an unfinished snapshot still belongs to this store and epoch.
     private func isUsable(_ upload: SnapshotUpload, _ most: Int) throws -> Bool {
         guard upload.epoch == epoch, upload.isRead, upload.partSize <= most, let group = upload.group else {
             return false
@@ -96,7 +97,7 @@ extension PublishSession {
         return (group.through, group.schema)
     }
 
-    /// Reads the store into the snapshot, on a connection of its own: groups are read meanwhile.
+    /// Reads the store into the snapshot, on a separate connection, because groups are read at the same time.
     private func read(
         _ upload: SnapshotUpload, _ sender: SnapshotSender, _ between: () throws -> Void
     ) throws -> MirrorSource.Group {
@@ -114,7 +115,8 @@ extension PublishSession {
         return group
     }
 
-    /// Removes the parts of snapshots that were never completed. Whoever still sends one is fenced off.
+    /// Removes the parts of snapshots that were never completed. A publisher that still sends one is fenced
+    /// off.
     func purgeLeftovers() throws {
         let kept = (head?.head?.kept ?? []) + [pending.upload?.place?.first].compactMap(\.self)
         let leftovers = SnapshotResumption.leftovers(
@@ -130,7 +132,7 @@ extension PublishSession {
                         .begin, store: store, epoch: epoch, after: position, through: position, isLast: false))
                 try fence.drain()
             } catch let error as JetStreamError where !error.isOvertaken {
-                // A server that is full takes nothing from others either.
+                // A full server accepts nothing from other publishers either.
                 logger.debug("\(names.snapshots): \(error)")
             }
         }

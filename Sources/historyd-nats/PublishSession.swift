@@ -5,7 +5,7 @@ import Logging
 import HistoryMirrors
 import PersistentHistory
 
-/// A publisher's session: one connection, from the end of the stream on.
+/// A publisher's session: one connection, starting from the end of the stream.
 final class PublishSession {
     let jetStream: JetStream
     let source: MirrorSource
@@ -23,12 +23,12 @@ final class PublishSession {
     var schema: MirrorSchema?
     var head: GroupHeader?
     var writer: StreamWriter
-    /// As of the last look.
+    /// As of the last check.
     private var state: StreamState
     var beginning = StreamBeginning()
     var bytesSinceSnapshot = 0
     var snapshotPause = GrowingPause(first: .seconds(60), longest: .seconds(3600))
-    /// Before it, a snapshot that failed is not tried again.
+    /// Not before this time is a failed snapshot retried.
     var nextAttempt: ContinuousClock.Instant?
     private var nextComparison = ContinuousClock.now + StreamSight.interval
     private var lastSent = ContinuousClock.now
@@ -57,7 +57,7 @@ final class PublishSession {
         do {
             return try beginAtEnd(wantsNewEpoch: wantsNewEpoch)
         } catch let error as JetStreamError where !error.isOvertaken {
-            // What is left over may be what fills the server.
+            // Leftovers may be what fills the server.
             try purgeLeftovers()
             throw error
         }
@@ -83,7 +83,7 @@ final class PublishSession {
                     "\(reason). Restore the store, or declare it to be right: historyd-nats publish --new-epoch \(names.name)"
             )
         case .startOver(let epoch, let reason):
-            // A snapshot that an earlier session did not complete began this epoch already.
+            // A snapshot that an earlier session left incomplete has started this epoch already.
             let latest = max(found.last?.epoch ?? 0, head?.epoch ?? 0)
             let begun = pending.upload.flatMap { upload in
                 known?.epoch == upload.epoch && upload.epoch > latest && !wantsNewEpoch ? upload.epoch : nil
@@ -100,14 +100,14 @@ final class PublishSession {
         return foreign
     }
 
-    /// Before anyone can see the epoch.
+    /// Saves the epoch before any follower can see it.
     func remember(_ position: StreamPosition) {
         memory?.write(PublisherMemory(store: store, epoch: epoch, position: position), logger)
     }
 
     // MARK: Checks
 
-    /// Whether the stream is as this session left it. What it contains is compared now and then.
+    /// Checks that the stream is as this session left it. Its content is compared at intervals.
     ///
     /// - Returns: The foreign messages that were found.
     func check() throws -> [ForeignNote] {
@@ -122,7 +122,7 @@ final class PublishSession {
         guard .now >= nextComparison else { return [] }
         nextComparison = .now + StreamSight.interval
         let found = try StreamEnd(names, jetStream)
-        // Of which there may be none: then a snapshot is due.
+        // There may be none: then a snapshot is due.
         head = found.head?.header
         try checkEpoch(head)
         return found.foreign
@@ -132,8 +132,8 @@ final class PublishSession {
         try beginning.look(state, epoch: epoch) { try jetStream.message($0, of: names.history)?.header }
     }
 
-    /// A session that was fenced off behind its snapshot has begun a later epoch. Mirrors have seen it, and take no
-    /// earlier one.
+    /// Throws if the stream has a later epoch: a session that was fenced off behind its snapshot has started
+    /// one. Mirrors have seen it, and accept no earlier one.
     func checkEpoch(_ head: GroupHeader?) throws {
         if let latest = head?.epoch, latest > epoch {
             throw SessionOver(description: "\(names.snapshots) has a later epoch, \(latest)")
@@ -142,12 +142,12 @@ final class PublishSession {
 
     // MARK: Fences
 
-    /// So often a fence is tried, each time behind the messages that came in between.
+    /// How often to try a fence, each time behind the messages that arrived in between.
     private static let fences = 32
-    /// So many of those messages are looked at, the newest first.
+    /// How many of those messages to examine, the newest first.
     private static let examined: UInt64 = 32
 
-    /// Begins in the stream.
+    /// Writes the session's first message to the stream.
     ///
     /// - Returns: The foreign messages that were found.
     func fence() throws -> [ForeignNote] {
@@ -159,9 +159,9 @@ final class PublishSession {
         }
     }
 
-    /// Begins again at the position, behind messages of somebody else.
+    /// Fences again at the position, behind messages of other clients.
     ///
-    /// - Throws: `SessionOver` if they are of another publisher.
+    /// - Throws: `SessionOver` if they are from another publisher.
     func fenceAgain() throws -> [ForeignNote] {
         var foreign: [ForeignNote] = []
         for _ in 0..<Self.fences {
@@ -172,7 +172,8 @@ final class PublishSession {
                 let first = max(known + 1, state.last - min(state.last, Self.examined))
                 foreign += try (first...state.last).compactMap { try examine($0, own) }
             }
-            // Messages came while those were looked at. If one is of another publisher, this fences it off, and it says so.
+            // Messages may have arrived during the examination. If one is another publisher's, this fences that
+            // publisher off, and it reports so.
             state = try jetStream.state(of: names.history)
             writer = try StreamWriter(
                 jetStream.connection, names.history, after: state.last, window: publication.window)
@@ -198,7 +199,7 @@ final class PublishSession {
             guard header.fits(message.messageID, behind: before) else {
                 return message.foreign(.unchained, in: names.history)
             }
-            // One that goes on in an epoch that is over is fenced off by this.
+            // A publisher that continues in an ended epoch is fenced off by this.
             guard header.epoch < epoch else {
                 throw SessionOver(
                     description:
@@ -216,7 +217,7 @@ final class PublishSession {
         try writer.drain()
     }
 
-    /// Says when it is sent, and when the next one will be.
+    /// Sets when the message is sent, and when the next one is due.
     private func stamp(_ header: inout GroupHeader) {
         header.time = HistoryTimestamp.now.milliseconds
         header.beat = publication.beat.map { $0.milliseconds }
@@ -225,10 +226,10 @@ final class PublishSession {
 
     // MARK: Groups
 
-    /// Publishes what is new.
+    /// Publishes new transactions.
     ///
-    /// - Returns: The bytes of the group; 0 where there was none.
-    /// - Throws: `JetStreamError.isOvertaken`: then the group is not in the stream.
+    /// - Returns: The bytes of the group; 0 if there was none.
+    /// - Throws: `JetStreamError.isOvertaken`: the group is not in the stream then.
     func publishNew() throws -> Int {
         switch try source.next(after: position, of: store, knowing: schema) {
         case .nothing: return 0
@@ -236,7 +237,7 @@ final class PublishSession {
             _ = try jump("the schema has changed", epoch: epoch)
             return 0
         case .lost(.gap):
-            // What the missing changes did is in the rows.
+            // The rows contain the effect of the missing changes.
             _ = try jump("changes are missing in the store's history", epoch: epoch)
             return 0
         case .lost(let loss): throw SessionOver(description: "the store is \(loss)")
@@ -269,7 +270,7 @@ final class PublishSession {
     /// When the next beat is due; nil without one.
     var nextBeat: ContinuousClock.Instant? { publication.beat.map { lastSent + $0 } }
 
-    /// Says that there is nothing new.
+    /// Sends a beat if it is due: there is nothing new.
     func beatIfDue() throws {
         guard let nextBeat, nextBeat <= .now else { return }
         do {

@@ -28,7 +28,7 @@ struct Publisher: Worker {
         let description: String
     }
 
-    /// Publishes until the program ends.
+    /// Publishes until the program stops.
     func run() {
         let pending = PendingSnapshot()
         repeatSessions(
@@ -39,7 +39,7 @@ struct Publisher: Worker {
 
     /// Publishes everything there is, once.
     ///
-    /// - Throws: What kept it from doing so.
+    /// - Throws: The error that prevented it.
     func runOnce(newEpoch: Bool) throws {
         try withJetStream { try session($0, PendingSnapshot(), isOnce: true, wantsNewEpoch: newEpoch) {} }
     }
@@ -58,7 +58,7 @@ struct Publisher: Worker {
         connected(session)
         warn(difference)
         acknowledged(session.position.number)
-        // A look comes before each wait: for commits from before the store was watched.
+        // It looks before each wait, for commits from before the store was watched.
         var rule = VisibilityRule()
         var nextCheck = ContinuousClock.now + Self.checkInterval
         var step = rule.woke()
@@ -74,7 +74,7 @@ struct Publisher: Worker {
                 if session.isSnapshotDue { try makeSnapshot(session, difference) }
                 let isNew = try look(session)
                 if isNew { succeeded() }
-                // Once, a transaction that is still open is not waited for.
+                // A single run does not wait for an open transaction.
                 step = isOnce && !isNew ? .rest : rule.looked(foundNew: isNew)
             case .wait(let delay):
                 if try isStopped(waitingFor: [], until: .now + delay) { return }
@@ -90,12 +90,12 @@ struct Publisher: Worker {
         }
     }
 
-    /// How often the stream is looked at, whatever is published.
+    /// How often the stream is checked, regardless of what is published.
     private static let checkInterval: Duration = .seconds(10)
 
-    /// Creates the streams that are missing.
+    /// Creates missing streams.
     ///
-    /// - Returns: What the limits of the stream differ in from the configuration.
+    /// - Returns: How the stream's limits differ from the configuration.
     private func makeStreams(_ jetStream: JetStream) throws -> String? {
         let found = try jetStream.make(names.history, names.allHistory, publication.stream, isPurged: false)
         _ = try jetStream.make(names.snapshots, names.allSnapshots, publication.stream, isPurged: true)
@@ -117,14 +117,14 @@ struct Publisher: Worker {
         if status.warns(warning), let warning { logger.warning("\(warning).", metadata: metadata) }
     }
 
-    /// Publishes a snapshot, and groups between its parts. Where it fails, groups go on without it.
+    /// Publishes a snapshot, and groups between its parts. If it fails, groups continue without it.
     private func makeSnapshot(_ session: PublishSession, _ difference: String?) throws {
         do {
             var last = ContinuousClock.now
             try session.makeSnapshot {
                 if wakeUp.isStopped { throw SessionOver(description: "the program stops") }
                 guard .now - last >= Self.lookInterval else { return }
-                // One look each: parts and groups take turns.
+                // One look each time: parts and groups alternate.
                 _ = try look(session)
                 last = .now
             }
@@ -138,12 +138,12 @@ struct Publisher: Worker {
         }
     }
 
-    /// How often the store is looked at while a snapshot is sent.
+    /// How often to look at the store while a snapshot is sent.
     private static let lookInterval: Duration = .milliseconds(20)
 
-    /// Publishes what is new.
+    /// Publishes new transactions.
     ///
-    /// - Returns: Whether there was anything.
+    /// - Returns: Whether there were any.
     private func look(_ session: PublishSession) throws -> Bool {
         let position = session.position
         let bytes: Int

@@ -1,7 +1,8 @@
 import HistoryNATS
 import PersistentHistory
 
-/// Reads a stream's messages from a sequence on. It requests as many at once as the link carries within seconds.
+/// Reads a stream's messages from a sequence on. It requests as many at once as the link carries within
+/// seconds.
 ///
 /// The server stores no position for it: the mirror does.
 final class PullConsumer {
@@ -9,34 +10,35 @@ final class PullConsumer {
     struct Delivered {
         let sequence: UInt64
         let content: Result<GroupHeader, ForeignMessage>
-        /// How many messages the stream has behind it.
+        /// How many messages follow it in the stream.
         let pending: UInt64
         let messageID: String
         let subject: String
-        /// libnats frees messages on another thread, which is not woken before the group is applied.
+        /// Kept, because libnats frees messages on another thread, which must not wake up before the group is
+        /// applied.
         fileprivate let message: NATSMessage
 
         var header: GroupHeader? { try? content.get() }
 
-        /// Lends the body.
+        /// Passes the body to a closure, which must not keep it.
         func withBody<T>(_ read: (UnsafeRawBufferPointer) throws -> T) rethrows -> T {
             try message.withBody(read)
         }
     }
 
-    /// What was requested and has not ended.
+    /// A request that has not ended.
     private struct Request {
         let number: Int
         var outstanding: Int
         var bytes = 0
-        /// In which nothing else was done than waiting for its messages.
+        /// The time spent only on waiting for its messages.
         var waited: Duration = .zero
     }
 
     private static let batch = 256
-    /// How often the server says that a request is open while nothing comes.
+    /// How often the server reports an open request while no message arrives.
     private static let heartbeat: Duration = .seconds(7)
-    /// nats-server 2.9 ends a request without a word where a message fills its bytes exactly.
+    /// nats-server 2.9 ends a request silently if a message fills its byte limit exactly.
     private static let silenceAmongMessages: Duration = .seconds(6)
 
     private let connection: NATSConnection
@@ -48,13 +50,13 @@ final class PullConsumer {
     private let heartbeat: Duration?
     private var request: Request?
     private var count = 0
-    /// How many messages the stream has behind the last one.
+    /// How many messages follow the last one in the stream.
     private var pending: UInt64 = 0
     private var pace: LinkPace
     private var futile = FutileRequests()
 
     /// - Parameters:
-    ///   - subject: Nil for all of the stream's.
+    ///   - subject: Nil for all subjects of the stream.
     ///   - timeout: How long a request waits at the server before the next one.
     init(
         _ jetStream: JetStream, of stream: String, from sequence: UInt64, subject: String? = nil,
@@ -70,10 +72,9 @@ final class PullConsumer {
         requests = "\(jetStream.prefix).CONSUMER.MSG.NEXT.\(stream).\(consumer)"
     }
 
-    /// Blocks until there is a message, or nothing has come for a while: the time of a request is over, or the server says
-    /// that it is open.
+    /// Blocks until a message arrives, a request times out, or the server reports that the request is open.
     ///
-    /// - Returns: Nil where nothing has come.
+    /// - Returns: Nil if no message has arrived.
     /// - Throws: `NATSError`.
     func nextInTime() throws -> Delivered? {
         while true {
@@ -106,7 +107,7 @@ final class PullConsumer {
         }
     }
 
-    /// - Returns: Nil where the request has to be made again.
+    /// - Returns: Nil if the request must be repeated.
     private func receive() throws -> NATSMessage? {
         let isAmongMessages = pending > 0 && request?.bytes ?? 0 > 0
         let limit = heartbeat.map { $0 * 2 + .seconds(1) } ?? timeout + .seconds(5)
@@ -123,7 +124,7 @@ final class PullConsumer {
                     isTimeout: true)
             }
             request = nil
-            // The next silence is an error.
+            // Makes the next silence an error.
             pending = 0
             return nil
         }
@@ -156,7 +157,7 @@ final class PullConsumer {
         request = Request(number: count, outstanding: Self.batch)
     }
 
-    /// All that was requested has come.
+    /// Ends a request whose messages have all arrived.
     private func end(_ ended: Request) {
         request = nil
         pace.carried(ended.bytes, in: ended.waited)

@@ -1,18 +1,18 @@
 import HistoryNATS
 import HistoryMirrors
 
-/// The parts of a snapshot that a follower has, in a file in the mirror's folder.
+/// The received parts of a snapshot, in a file in the mirror's folder.
 ///
-/// It outlives a session: the next one continues behind the last part that came.
+/// It outlives a session: the next one continues after the last received part.
 final class SnapshotDownload {
-    /// Of the snapshot's beginning or head.
+    /// The header of the snapshot's `begin` or `head` message.
     let header: GroupHeader
     /// The sequence of the first part.
     let first: UInt64
-    /// When the stream was made.
+    /// When the stream was created.
     let created: String
     let body: GroupBody
-    /// How many parts there are.
+    /// How many parts were received.
     private(set) var count = 0
     /// Nil until the snapshot is complete in the stream.
     private(set) var head: GroupHeader.SnapshotHead?
@@ -27,7 +27,7 @@ final class SnapshotDownload {
     }
 
     var name: String { "the snapshot at \(header.through.number)" }
-    /// Whether all parts have come.
+    /// Whether all parts were received.
     var isComplete: Bool { head.map { count >= $0.parts } ?? false }
 
     func isOf(_ other: GroupHeader, from first: UInt64, created: String) -> Bool {
@@ -41,9 +41,9 @@ final class SnapshotDownload {
         count += 1
     }
 
-    /// The snapshot is complete in the stream.
+    /// Notes that the snapshot is complete in the stream.
     ///
-    /// - Returns: Whether the head is this snapshot's.
+    /// - Returns: Whether the head belongs to this snapshot.
     func complete(_ end: GroupHeader) -> Bool {
         guard let found = end.head, found.firstSequence == first, end.store == header.store,
             end.epoch == header.epoch, end.through == header.through
@@ -52,11 +52,11 @@ final class SnapshotDownload {
         return true
     }
 
-    /// Whether all of it is what the head says; to be asked when it is complete.
+    /// Whether everything matches the head. Read it only once all parts were received.
     private(set) lazy var isRight = head.map { digest.matches($0) } ?? false
 }
 
-/// The snapshot that a follower has begun to fetch and not applied, if any.
+/// The snapshot that a follower has started to fetch and has not applied, if any.
 final class PendingDownload {
     var download: SnapshotDownload?
 }

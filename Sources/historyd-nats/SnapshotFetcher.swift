@@ -4,24 +4,26 @@ import Logging
 import HistoryMirrors
 import PersistentHistory
 
-/// Loads the newest snapshot into a mirror: verifies it, and replaces the mirror's content in one transaction.
+/// Loads the newest snapshot into a mirror: it verifies the snapshot, and replaces the mirror's content in one
+/// transaction.
 struct SnapshotFetcher {
     let jetStream: JetStream
     let names: StreamName
-    /// The mirror's.
+    /// The mirror's folder.
     let folder: String
     let logger: Logger
     let pending: PendingDownload
     /// Ends a long transaction when the program stops.
     let unlessStopped: (@escaping () throws -> [UInt8]?) -> () throws -> [UInt8]?
-    /// Whether a snapshot may be fetched while it is published. One that was given up is waited for.
+    /// Whether a snapshot may be fetched while it is published. After a failed attempt, it waits until one is
+    /// complete.
     var isEarly = true
-    /// Called while there is no snapshot that helps.
+    /// Called while there is no suitable snapshot.
     let waits: (_ reason: String) -> Void
 
     private typealias Failure = SnapshotParts.Failure
 
-    /// How long a snapshot is waited for before it is looked for again: a request for its head may be lost.
+    /// How long to wait for a snapshot before searching again: the request for its head may be lost.
     private static let pause: Duration = .seconds(10)
 
     /// - Parameters:
@@ -40,7 +42,7 @@ struct SnapshotFetcher {
                 throw Failure(description: "\(reason), and \(names.snapshots) has no snapshot that helps")
             }
             waits("The mirror waits for a snapshot: \(reason)")
-            // The publisher makes one, which is applied as it comes.
+            // The publisher makes a snapshot, which is applied as it arrives.
             let coming =
                 try consumer
                 ?? PullConsumer(jetStream, of: names.snapshots, from: last + 1, timeout: Self.pause)
@@ -70,9 +72,9 @@ struct SnapshotFetcher {
         }
     }
 
-    /// Applies the newest snapshot that helps and is whole.
+    /// Applies the newest suitable snapshot that is complete.
     ///
-    /// - Parameter last: Is set to the sequence of the last head.
+    /// - Parameter last: Set to the sequence of the last head.
     /// - Returns: Whether there was one.
     private func applyStored(into mirror: Mirror, _ isRepair: Bool, last: inout UInt64) throws -> Bool {
         var failure: (any Error)?
@@ -93,7 +95,7 @@ struct SnapshotFetcher {
                     failure = error
                 }
             }
-            // There is another one only where somebody else has published the last head.
+            // There is another one only if the last head is foreign.
             if failure == nil { break }
         }
         if let failure { throw failure }
@@ -106,9 +108,9 @@ struct SnapshotFetcher {
         try apply(parts(head.header, from: head.content.firstSequence, nil, atMost: bytes), to: mirror)
     }
 
-    /// The parts of a snapshot, behind those that an earlier session fetched.
+    /// The parts of a snapshot, after those that an earlier session fetched.
     ///
-    /// - Parameter coming: Gives the first part next; nil for a consumer of its own.
+    /// - Parameter coming: A consumer that delivers the first part next; nil creates a consumer.
     private func parts(
         _ header: GroupHeader, from first: UInt64, _ coming: PullConsumer?, atMost limit: Int
     ) throws -> SnapshotParts {
@@ -135,7 +137,8 @@ struct SnapshotFetcher {
         try parts.fetchAll()
     }
 
-    /// Applies parts, as they come where they come fast; the transaction ends only if all of them are right.
+    /// Applies parts, while they arrive if they arrive fast enough. The transaction commits only if all of them
+    /// are valid.
     private func apply(_ parts: SnapshotParts, to mirror: Mirror) throws {
         let header = parts.download.header
         let position = MirrorPosition(
@@ -154,7 +157,7 @@ struct SnapshotFetcher {
                 try apply()
             }
         } catch let error where !(error is NATSError || error is SessionOver) {
-            // What was fetched is of no further use. A lost connection is another matter.
+            // The fetched parts are of no further use, except after a lost connection.
             pending.download = nil
             throw error
         }

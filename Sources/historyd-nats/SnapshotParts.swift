@@ -2,7 +2,7 @@ import HistoryMirrors
 import HistoryNATS
 import PersistentHistory
 
-/// The parts of a snapshot, in their order, also while they are published: the head is the last message of a snapshot.
+/// The parts of a snapshot, in order, even while it is being published: the head is a snapshot's last message.
 final class SnapshotParts {
     struct Failure: Error, CustomStringConvertible {
         let description: String
@@ -11,20 +11,20 @@ final class SnapshotParts {
     /// The publisher did not complete the snapshot.
     struct Interrupted: Error {}
 
-    /// The parts come so slowly that the mirror is not to be locked for so long.
+    /// The parts arrive so slowly that the mirror would be locked for too long.
     struct TooSlow: Error {}
 
     let download: SnapshotDownload
-    /// What came instead of the rest of the snapshot.
+    /// The message that arrived instead of the rest of the snapshot.
     private(set) var next: PullConsumer.Delivered?
     private let consumer: PullConsumer
-    /// How many bytes of the body were given.
+    /// How many bytes of the body were returned.
     private var given = 0
-    /// What came in this session.
+    /// How many bytes arrived in this session.
     private var bytes = 0
-    /// In which nothing else was done than waiting for it.
+    /// The time spent only on waiting for them.
     private var waited: Duration = .zero
-    /// How long no part has come.
+    /// How long no part has arrived.
     private var silence: Duration = .zero
     private let limit: Int
 
@@ -32,20 +32,20 @@ final class SnapshotParts {
     private static let longestSilenceWithoutHead: Duration = .seconds(15)
 
     /// - Parameters:
-    ///   - consumer: Gives the part next that the download lacks.
-    ///   - limit: How many bytes there may be.
+    ///   - consumer: Delivers next the first part that the download lacks.
+    ///   - limit: The maximum number of bytes.
     init(_ download: SnapshotDownload, _ consumer: PullConsumer, atMost limit: Int) {
         self.limit = limit
         self.download = download
         self.consumer = consumer
     }
 
-    /// Begins to give the body from its start.
+    /// Makes `body` start over.
     func rewind() { given = 0 }
 
-    /// The next bytes of the body. Comes after `TooSlow`, all of it has to be fetched before it is applied.
+    /// The next bytes of the body. After `TooSlow`, fetch everything before applying it.
     ///
-    /// - Returns: Nil when all parts have come and are right.
+    /// - Returns: Nil once all parts were received and are valid.
     /// - Throws: `Failure` if they are not, `Interrupted`, `TooSlow`, `NATSError`.
     func body() throws -> [UInt8]? {
         while given >= download.body.count {
@@ -63,17 +63,17 @@ final class SnapshotParts {
         return chunk
     }
 
-    /// Fetches all of it, however long that takes.
+    /// Fetches everything, however long that takes.
     func fetchAll() throws { while !download.isComplete { try fetch() } }
 
-    /// Fetches for long enough to see how fast it comes.
+    /// Fetches for long enough to measure the pace.
     func fetchSome() throws {
         while !download.isComplete, bytes < SnapshotPace.sample, waited < SnapshotPace.timeOfSample {
             try fetch()
         }
     }
 
-    /// Whether it comes fast enough to be applied while it comes.
+    /// Whether the parts arrive fast enough to be applied while they arrive.
     var isFast: Bool { download.isComplete || SnapshotPace.isFast(bytes, in: waited) }
 
     /// Waits for one message.

@@ -2,13 +2,14 @@ import Foundation
 import HistoryNATS
 import HistoryMirrors
 
-/// Publishes a snapshot, and begins with it while the store is still read.
+/// Publishes a snapshot, starting while the store is still being read.
 ///
-/// The read transaction holds up a checkpoint, or the writers of a rollback journal, and must not last as long as a slow
-/// network takes. So while it lasts, no acknowledgement is waited for, and no more time goes into sending than into
-/// reading. What is read faster goes into the spool folder.
+/// The read transaction delays checkpoints, or the writers of a rollback journal, so it must not last as long
+/// as a slow network takes. While it lasts, the sender waits for no acknowledgement, and spends no more time on
+/// sending than on reading. What is read faster than sent goes to the spool folder.
 final class SnapshotSender {
-    /// A link of 16 kB/s carries one in four seconds. So a break costs little, and what stands behind it comes soon.
+    /// A link of 16 kB/s carries one in four seconds. An interruption therefore costs little, and the next
+    /// message arrives soon.
     static let part = 64 << 10
 
     private let jetStream: JetStream
@@ -20,12 +21,12 @@ final class SnapshotSender {
     /// The number of the next part.
     private var next = 0
     private let start = ContinuousClock.now
-    /// In which parts were sent while the store was read.
+    /// The time spent on sending while the store was read.
     private var timeOfSending: Duration = .zero
-    /// What has ended the sending while the store was read.
+    /// The error that stopped the sending while the store was read.
     private var failure: (any Error)?
 
-    /// - Parameter upload: A new one, or one that an earlier session did not complete.
+    /// - Parameter upload: A new upload, or one that an earlier session did not complete.
     init(_ jetStream: JetStream, _ names: StreamName, _ upload: SnapshotUpload, window: Int) throws {
         self.jetStream = jetStream
         self.names = names
@@ -35,7 +36,7 @@ final class SnapshotSender {
         try resume()
     }
 
-    /// Finds out how much the server has; a snapshot that it has lost begins again.
+    /// Determines how many parts the server has. A snapshot that it has lost starts over.
     private func resume() throws {
         guard let group = upload.group, let place = upload.place else { return }
         let last = state.last > 0 ? try jetStream.message(state.last, of: names.snapshots)?.header : nil
@@ -53,8 +54,8 @@ final class SnapshotSender {
         next = there
     }
 
-    /// Sends parts that are there, as far as that does not make the reading last much longer. The reading goes on where
-    /// it fails: the next session needs all of it.
+    /// Sends available parts as long as that does not prolong the reading much. If sending fails, reading
+    /// continues, because the next session needs everything.
     func sendWhatFits(of group: MirrorSource.Group) {
         guard failure == nil else { return }
         do {
@@ -76,9 +77,9 @@ final class SnapshotSender {
     /// Sends the rest, and the head, and removes snapshots that are no longer kept.
     ///
     /// - Parameters:
-    ///   - earlier: The first sequences of the snapshots before.
-    ///   - count: How many are kept.
-    ///   - between: Is called between the parts.
+    ///   - earlier: The first sequences of earlier snapshots.
+    ///   - count: How many snapshots are kept.
+    ///   - between: Called between the parts.
     /// - Returns: The head, when the server has everything.
     func finish(
         _ group: MirrorSource.Group, earlier: [UInt64], keeping count: Int, between: () throws -> Void
@@ -109,7 +110,7 @@ final class SnapshotSender {
     /// - Returns: The sequence of the first part.
     private func begin(_ group: MirrorSource.Group) throws -> UInt64 {
         if let place = upload.place { return place.first }
-        // So that two publishers cannot mix their parts.
+        // A `begin` message keeps two publishers from mixing their parts.
         try writer.send(names.snapshotBegin, upload.header(.begin, of: group))
         let first = writer.lastSequence + 1
         upload.place = SnapshotUpload.Place(created: state.created, first: first)

@@ -1,13 +1,13 @@
 import HistoryNATS
 import HistoryMirrors
 
-/// A snapshot that is on its way into the stream.
+/// A snapshot that is being published.
 ///
-/// It outlives the session that began it: the next one sends what the server has not.
+/// It outlives the session that started it: the next one sends what the server lacks.
 final class SnapshotUpload {
-    /// Where its parts are.
+    /// Where its parts are in the stream.
     struct Place {
-        /// When the stream was made.
+        /// When the stream was created.
         let created: String
         /// The sequence of the first part.
         let first: UInt64
@@ -15,14 +15,14 @@ final class SnapshotUpload {
 
     let epoch: Int64
     let partSize: Int
-    /// Nil until its reading has begun.
+    /// Nil until reading has started.
     var group: MirrorSource.Group?
-    /// Whether all of the store is in the group.
+    /// Whether the group contains the whole store.
     var isRead = false
     var place: Place?
     private let digest = SHA256()
     private var hexadecimal: String?
-    /// The bytes before it were given up, because the server has them.
+    /// The bytes before this offset were dropped, because the server has them.
     private var forgotten = 0
 
     init(epoch: Int64, partSize: Int) { (self.epoch, self.partSize) = (epoch, partSize) }
@@ -30,7 +30,7 @@ final class SnapshotUpload {
     func part(_ number: Int, of group: MirrorSource.Group) throws -> [UInt8] {
         let start = number * partSize
         let bytes = try group.body.bytes(at: start, atMost: partSize)
-        // A part that is sent again is in it already.
+        // A part that is sent again is already in the digest.
         if start == digest.count { bytes.withUnsafeBytes { digest.update($0) } }
         return bytes
     }
@@ -38,7 +38,7 @@ final class SnapshotUpload {
     /// Whether the parts from a number on can still be read.
     func has(from part: Int) -> Bool { part * partSize >= forgotten }
 
-    /// The server has acknowledged so many parts.
+    /// Drops the parts that the server has acknowledged.
     func forget(parts: Int, of group: MirrorSource.Group) {
         forgotten = max(forgotten, parts * partSize)
         group.body.forget(before: forgotten)
@@ -49,7 +49,7 @@ final class SnapshotUpload {
             kind, store: group.store, epoch: epoch, after: group.after, through: group.through, isLast: false)
     }
 
-    /// The SHA-256 of all of it, once all parts were read.
+    /// The SHA-256 of everything, once all parts were read.
     func digestText() throws -> String {
         if let hexadecimal { return hexadecimal }
         let text = try digest.hexadecimal()
@@ -58,7 +58,7 @@ final class SnapshotUpload {
     }
 }
 
-/// The snapshot that a publisher has begun and not completed, if any.
+/// The snapshot that a publisher has started and not completed, if any.
 final class PendingSnapshot {
     var upload: SnapshotUpload?
 }

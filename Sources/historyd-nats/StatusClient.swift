@@ -5,7 +5,7 @@ import HistoryControl
 import HistoryDaemon
 import PersistentHistory
 
-/// Asks the running program on its socket.
+/// Queries the running program on its socket.
 struct StatusClient: ParsableArguments {
     @Option(help: "The socket of the program.")
     var socket = StatusListener.path() ?? "/run/historyd-nats/status.sock"
@@ -33,7 +33,7 @@ struct StatusClient: ParsableArguments {
         }
     }
 
-    /// - Parameter limit: Where no other is given.
+    /// - Parameter limit: The default timeout.
     /// - Throws: `ControlClient.Unanswered`; `ExitCode` after any other reason was printed.
     func answer(to command: ControlCommand, within limit: Duration) throws -> [UInt8] {
         let client = ControlClient(

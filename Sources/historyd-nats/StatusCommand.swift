@@ -14,7 +14,7 @@ struct OutputOptions: ParsableArguments {
     @Option(help: "A table for people, or JSON for programs.")
     var format = Format.table
 
-    /// What `--format json` was called first.
+    /// The former name of `--format json`.
     @Flag(help: .hidden)
     var json = false
 

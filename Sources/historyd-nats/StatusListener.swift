@@ -7,10 +7,10 @@ import HistoryNATS
 import Logging
 import PersistentHistory
 
-/// Answers `GET /v1/status`, `GET /v1/health`, `GET /v1/metrics`, `GET /v1/doctor` and `POST /v1/reload` on a Unix socket,
-/// and metrics alone on sockets that the service manager has made.
+/// Answers `GET /v1/status`, `GET /v1/health`, `GET /v1/metrics`, `GET /v1/doctor` and `POST /v1/reload` on a
+/// Unix socket, and only metrics on sockets that the service manager created.
 struct StatusListener: Sendable {
-    /// As the daemon's control socket has it: the peer's uid decides who may reload.
+    /// Like the daemon's control socket: the peer's uid decides whether it may reload.
     private static let mode: mode_t = 0o660
 
     private let descriptor: Int32
@@ -21,16 +21,16 @@ struct StatusListener: Sendable {
     private let isExamining = Locked(false)
     private let reload: @Sendable (@escaping @Sendable ([String]) -> Void) -> Void
 
-    /// In `$RUNTIME_DIRECTORY`; nil without one.
+    /// In `$RUNTIME_DIRECTORY`; nil if that is not set.
     static func path() -> String? {
         ProcessInfo.processInfo.environment["RUNTIME_DIRECTORY"]?.split(separator: ":").first
             .map { "\($0)/status.sock" }
     }
 
     /// - Parameters:
-    ///   - path: Nil for none.
+    ///   - path: Nil for no Unix socket.
     ///   - metrics: Listening TCP sockets.
-    ///   - reload: Has the configuration read again, and answers with what is wrong with it.
+    ///   - reload: Reloads the configuration, and answers with its problems.
     /// - Throws: `SystemError`.
     init?(
         path: String?, metrics: [Int32], logger: Logger,
@@ -45,7 +45,7 @@ struct StatusListener: Sendable {
         descriptor = try UnixAddress.listen(at: path, mode: Self.mode)
     }
 
-    /// The publishers and followers that it reports from now on.
+    /// Sets the publishers and followers to report.
     func show(_ reports: [WorkerStatus], _ configuration: NATSConfiguration) {
         shown.withLock { $0 = (reports, configuration) }
     }
@@ -71,7 +71,7 @@ struct StatusListener: Sendable {
             at: Date.now.timeIntervalSince1970)
     }
 
-    /// Whoever reaches the port may read the metrics, and nothing else.
+    /// Any client that reaches the port may read the metrics, and nothing else.
     private func publicAnswer(_ query: HTTPQuery) async -> HTTPAnswer {
         guard query.line == "GET /metrics" || query.line == "GET /v1/metrics" else {
             return HTTPAnswer(status: 404, "Metrics are at /metrics.\n")
@@ -95,7 +95,7 @@ struct StatusListener: Sendable {
 
     private func json(_ text: String) -> HTTPAnswer { HTTPAnswer(type: "application/json", text) }
 
-    /// Examines on a thread of its own, because it waits for servers; a stop does not wait for it.
+    /// Runs the doctor on a separate thread, because it waits for servers; a stop does not wait for it.
     private func examine() async throws(ControlError) -> HTTPAnswer {
         guard let configuration = shown.withLock({ $0.configuration }),
             isExamining.withLock({ isExamining in
@@ -113,7 +113,7 @@ struct StatusListener: Sendable {
         return json(findings)
     }
 
-    /// Answers when the configuration was read again.
+    /// Answers once the configuration has been reloaded.
     private func reloaded() async throws(ControlError) -> HTTPAnswer {
         guard let problems = await answer(reload) else { throw ControlError(.stopping, "The program stops.") }
         guard problems.isEmpty else {

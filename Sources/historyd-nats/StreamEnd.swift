@@ -1,16 +1,16 @@
 import HistoryNATS
 import PersistentHistory
 
-/// The end of a stream, and the head of its newest snapshot, as they are now.
+/// The current end of a stream, and the head of its newest snapshot.
 struct StreamEnd {
     let state: StreamState
-    /// The last message that is one of historyd-nats.
+    /// The last message that is not foreign.
     let last: GroupHeader?
     let head: SnapshotHeads.Head?
-    /// What stands behind it.
+    /// The foreign messages after it.
     let foreign: [ForeignNote]
 
-    /// So many messages are looked at; then the last beginning of a session is what is known.
+    /// How many messages to examine before falling back to the last `begin` message.
     private static let most: UInt64 = 256
 
     /// - Throws: `NATSError`, `JetStreamError`.
@@ -49,7 +49,7 @@ struct StreamEnd {
     }
 }
 
-/// A message that is not one of historyd-nats, and is skipped.
+/// A foreign message, which is skipped.
 struct ForeignNote: Hashable {
     let stream: String
     let sequence: UInt64
@@ -63,7 +63,7 @@ extension JetStream.Stored {
     }
 }
 
-/// The heads of the snapshots that a stream has.
+/// The heads of a stream's snapshots.
 struct SnapshotHeads {
     struct Head: Hashable {
         let sequence: UInt64
@@ -71,7 +71,7 @@ struct SnapshotHeads {
         let content: GroupHeader.SnapshotHead
     }
 
-    /// The last one where it is one of historyd-nats; else all that are, the newest last.
+    /// The last head if it is valid; otherwise all valid heads, the newest last.
     private(set) var heads: [Head] = []
     private(set) var foreign: [ForeignNote] = []
     /// The sequence of the last message on their subject.
@@ -79,10 +79,10 @@ struct SnapshotHeads {
 
     var newest: Head? { heads.last }
 
-    /// More are not looked at.
+    /// No more are examined.
     private static let most = 1000
 
-    /// - Parameter isComplete: Whether also those before the last one are wanted.
+    /// - Parameter isComplete: Whether to read earlier heads as well.
     /// - Throws: `NATSError`, `JetStreamError`.
     init(_ names: StreamName, _ jetStream: JetStream, isComplete: Bool = false) throws {
         guard let last = try jetStream.last(names.snapshotHead, of: names.snapshots) else { return }
@@ -105,7 +105,7 @@ struct SnapshotHeads {
     ) {
         switch content {
         case .success(let header):
-            // They are chained to each other.
+            // Head and parts are chained to each other.
             guard let content = header.head,
                 content.firstSequence + UInt64(content.parts) == sequence
             else {

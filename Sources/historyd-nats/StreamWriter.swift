@@ -4,12 +4,12 @@ import HistoryNATS
 import HistoryMirrors
 import PersistentHistory
 
-/// Appends messages to a stream, each chained to the one before. Without waiting for acknowledgements, it sends a window
-/// of them, and no more bytes than the link carries within seconds.
+/// Appends messages to a stream, each chained to the one before. It sends a window of messages without waiting
+/// for acknowledgements, and no more bytes than the link carries within seconds.
 struct StreamWriter {
     /// How long the server may take to answer.
     private static let timeout: Duration = .seconds(10)
-    /// The space that is reserved in a message for its headers and subject.
+    /// The space reserved in a message for headers and subject.
     private static let headerSpace = 3 << 10
 
     private let connection: NATSConnection
@@ -24,7 +24,7 @@ struct StreamWriter {
 
     private struct Sent {
         let bytes: Int
-        /// How many were under way with it.
+        /// How many bytes were in flight with it.
         let underWay: Int
         let time: ContinuousClock.Instant
     }
@@ -37,10 +37,10 @@ struct StreamWriter {
         chain = MessageChain(stream: stream, session: Self.newSession(), after: sequence)
     }
 
-    /// Subjects that are used only once.
+    /// A prefix for subjects that are used only once.
     private static func newSession() -> String { String(UInt64.random(in: .min ... .max), radix: 36) }
 
-    /// Of the ids of its messages.
+    /// The session in its messages' ids.
     var session: String { chain.session }
 
     /// The sequence of the last message that was sent.
@@ -48,7 +48,7 @@ struct StreamWriter {
 
     /// Sends a message. Waits while the window is full.
     ///
-    /// - Throws: `NATSError`, `JetStreamError`: then nothing more may be sent.
+    /// - Throws: `NATSError`, `JetStreamError`; nothing more may be sent then.
     mutating func send(_ subject: String, _ header: GroupHeader, _ body: [UInt8] = []) throws {
         while !outstanding.isEmpty, outstanding.count >= window || !hasRoom(for: body.count) {
             try awaitAcknowledgement()
@@ -60,7 +60,7 @@ struct StreamWriter {
 
     /// The size of a body's parts.
     ///
-    /// - Throws: `NATSError` if the server takes only messages that are too small.
+    /// - Throws: `NATSError` if the server's limit for messages is too small.
     func partSize(atMost limit: Int, on subject: String) throws -> Int {
         let size = min(limit, connection.maximumPayload - Self.headerSpace)
         guard size >= 1024 else {
@@ -75,7 +75,7 @@ struct StreamWriter {
 
     /// Sends a body in as many messages as it needs.
     ///
-    /// - Parameter header: Of a part, by its number.
+    /// - Parameter header: Returns the header of a part, by its number.
     mutating func send(
         _ body: GroupBody, to subject: String, atMost limit: Int,
         header: (_ part: Int, _ isLast: Bool) -> GroupHeader
@@ -120,7 +120,7 @@ struct StreamWriter {
             outstandingBytes -= sent.bytes
             connection.sending.withLock { $0.carried(sent.underWay, in: .now - sent.time) }
         }
-        // In these words; anything else is decoded.
+        // The usual answer, recognized without decoding.
         if message.withBody({ $0.elementsEqual(#"{"stream":"\#(chain.stream)", "seq":\#(expected)}"#.utf8) }) {
             lastAcknowledged = expected
             return

@@ -4,7 +4,8 @@ import HistoryNATS
 import Logging
 import PersistentHistory
 
-/// A publisher or a follower, on a thread of its own: one session with a server after the other. Any error ends a session.
+/// A publisher or a follower, on its own thread: it runs one session with a server after the other. Any error
+/// ends a session.
 protocol Worker: Sendable {
     var configuration: NATSConfiguration { get }
     var names: StreamName { get }
@@ -21,11 +22,13 @@ struct SessionOver: Error, CustomStringConvertible {
 extension Worker {
     var metadata: Logger.Metadata { ["store": .string(names.name)] }
 
-    /// Runs sessions until the program ends.
+    /// Runs sessions until the program stops.
     ///
     /// - Parameters:
-    ///   - task: What it does, as in "Publishing … to …".
-    ///   - refusal: The event of an error that only an operator can mend.
+    ///   - task: The worker's task, as in "Publishing … to …".
+    ///   - refusal: The message code of an error that only an operator can resolve.
+    ///   - session: Runs one session, and calls its argument once it works.
+    ///   - hasFailed: Called after a failed session.
     func repeatSessions(
         _ task: String, refusal: (any Error) -> MessageCode?,
         _ session: (_ jetStream: JetStream, _ succeeded: () -> Void) throws -> Void,
@@ -72,7 +75,7 @@ extension Worker {
         }
     }
 
-    /// Waits until there is a reason to go on, or the time is up.
+    /// Waits until one of the reasons is signaled, or the time is up.
     ///
     /// - Returns: Whether the program stops.
     /// - Throws: `SessionOver` if the connection is lost.

@@ -4,7 +4,7 @@ import PersistentHistory
 final class WorkerSignal: Sendable {
     struct Reasons: OptionSet, Sendable {
         let rawValue: UInt8
-        /// The store has new transactions, or is another file.
+        /// The store has new transactions, or was replaced by another file.
         static let commit = Reasons(rawValue: 1)
         static let disconnected = Reasons(rawValue: 2)
         /// The program stops.
@@ -17,33 +17,33 @@ final class WorkerSignal: Sendable {
     private let connection = Locked<NATSConnection?>(nil)
     private let semaphore = TimedSemaphore()
 
-    /// It lives as long as the process, because libnats' threads may signal after their connection was destroyed.
+    /// Lives as long as the process, because libnats' threads may signal after their connection was destroyed.
     init() { _ = Unmanaged.passRetained(self) }
 
     func signal(_ reason: Reasons) {
-        // If it is set already, the thread has been signalled.
+        // If it is set already, the thread has been signaled.
         if reasons.withLock({ $0.insert(reason).inserted }) { semaphore.signal() }
     }
 
     var isStopped: Bool { reasons.withLock { $0.contains(.stop) } }
 
-    /// Ends the thread's wait, also inside a connection.
+    /// Ends the thread's wait, even inside a connection.
     func stop() {
         signal(.stop)
         connection.withLock { $0 }?.close()
     }
 
-    /// The connection in which the thread may be waiting.
+    /// Sets the connection in which the thread may be waiting.
     func use(_ connection: NATSConnection?) {
         if connection != nil { reasons.withLock { _ = $0.remove(.disconnected) } }
         self.connection.withLock { $0 = connection }
         if isStopped { connection?.close() }
     }
 
-    /// Blocks until one of the reasons is signalled.
+    /// Blocks until one of the reasons is signaled.
     ///
-    /// - Parameter deadline: Nil waits for ever.
-    /// - Returns: The reasons; none at the deadline. All but the stop are over with it.
+    /// - Parameter deadline: Nil waits forever.
+    /// - Returns: The signaled reasons; none at the deadline. All but `stop` are reset.
     func wait(for wanted: Reasons, until deadline: ContinuousClock.Instant? = nil) -> Reasons {
         while true {
             let found = reasons.withLock { reasons -> Reasons in

@@ -3,11 +3,11 @@ import HistoryNATS
 import HistoryMirrors
 import PersistentHistory
 
-/// What a publisher or a follower reports.
+/// The status of a publisher or a follower.
 final class WorkerStatus: Sendable {
     private struct State {
         var report: WorkerReport
-        /// Since when it has, or may have, less than there is; nil while it has everything.
+        /// Since when it lacks, or may lack, something; nil while it is caught up.
         var behindSince: ContinuousClock.Instant? = .now
         var failingSince: ContinuousClock.Instant?
         var lastForeign: ForeignNote?
@@ -21,7 +21,7 @@ final class WorkerStatus: Sendable {
     }
 
     private let state: Locked<State>
-    /// Called when what a service manager shows may be another.
+    /// Called when the service manager's status line may have changed.
     private let changed: @Sendable () -> Void
 
     init(_ role: WorkerReport.Role, name: String, path: String, changed: @escaping @Sendable () -> Void) {
@@ -29,16 +29,16 @@ final class WorkerStatus: Sendable {
         self.changed = changed
     }
 
-    /// Without reading how far it lags.
+    /// The report without the current lag.
     var plain: WorkerReport { state.withLock { $0.report } }
 
-    /// With the lag as it is now.
+    /// The report with the current lag.
     var current: WorkerReport {
         let (report, since, failingSince) = state.withLock { ($0.report, $0.behindSince, $0.failingSince) }
         var current = report
         let now = Date.now.timeIntervalSince1970
         current.lag.seconds = since.map { (.now - $0) / .seconds(1) } ?? 0
-        // As if the clock had always shown what it shows now.
+        // As if the clock had never been set.
         current.failingSince = failingSince.map { now - (.now - $0) / .seconds(1) }
         if since == nil { current.lag.transactions = 0 }
         if report.role == .publish, report.epoch > 0,
@@ -52,7 +52,7 @@ final class WorkerStatus: Sendable {
         return current
     }
 
-    /// - Returns: The failure that is over by it; nil if there was none, or it was not reported.
+    /// - Returns: The reported failure that ends with this; nil if there was none.
     func connected(_ position: StreamPosition, of store: String, epoch: Int64) -> String? {
         let problem = state.withLock { state -> String? in
             defer { (state.report.problem, state.failingSince) = (nil, nil) }
@@ -80,9 +80,11 @@ final class WorkerStatus: Sendable {
         }
     }
 
-    /// Whether there is nothing that it has not.
+    /// Notes whether the stream or the mirror is caught up.
     ///
-    /// - Parameter obstacle: Why it can have nothing more for now.
+    /// - Parameters:
+    ///   - isLevel: Whether it has everything.
+    ///   - obstacle: Why it can have nothing more at the moment.
     func isLevel(_ isLevel: Bool, obstacle: String?) {
         if let obstacle { return waits(obstacle) }
         let isOver = state.withLock { state in
@@ -93,7 +95,7 @@ final class WorkerStatus: Sendable {
         if isOver { changed() }
     }
 
-    /// - Returns: Whether it is another failure than the last one: a failure that continues is reported once.
+    /// - Returns: Whether the failure differs from the last one: a failure that continues is reported once.
     func failed(_ error: any Error, isRefusal: Bool) -> Bool {
         let isNew = state.withLock { state in
             defer { state.report.problem = "\(error)" }
@@ -108,12 +110,13 @@ final class WorkerStatus: Sendable {
         return isNew
     }
 
-    /// - Returns: How many failures of its kind were not reported; nil if this one is not to be reported either.
+    /// - Returns: How many failures of this kind were not reported; nil if this one is not to be reported
+    ///   either.
     func report(_ error: any Error) -> Int? {
         state.withLock { $0.failures.take("\(error)", at: .now) }
     }
 
-    /// The session works, and something is missing.
+    /// The session works, but waits for something.
     func waits(_ reason: String) {
         let isNew = state.withLock { state in
             defer { state.report.problem = reason }
@@ -124,16 +127,16 @@ final class WorkerStatus: Sendable {
         if isNew { changed() }
     }
 
-    /// Stream and store, or stream and mirror, were compared.
+    /// Notes that stream and store, or stream and mirror, were compared.
     func compared() {
         let now = Date.now.timeIntervalSince1970
         state.withLock { $0.report.compared = now }
     }
 
-    /// The session works; something beside it does not.
+    /// Notes a problem that does not stop the session.
     ///
-    /// - Parameter warning: Nil where everything works again.
-    /// - Returns: Whether it is another one than before.
+    /// - Parameter warning: Nil once there is none.
+    /// - Returns: Whether the warning has changed.
     @discardableResult
     func warns(_ warning: String?) -> Bool {
         state.withLock { state in
@@ -142,9 +145,11 @@ final class WorkerStatus: Sendable {
         }
     }
 
-    /// A message of the publisher came, or is the last one that there is.
+    /// Notes a message of the publisher, which has arrived or is the last one in the stream.
     ///
-    /// - Parameter isLevel: Whether the mirror has everything until it.
+    /// - Parameters:
+    ///   - header: The message's header.
+    ///   - isLevel: Whether the mirror has everything up to it.
     func heard(_ header: GroupHeader, isLevel: Bool) {
         guard let time = header.time else { return }
         let now = Date.now.timeIntervalSince1970
@@ -157,7 +162,7 @@ final class WorkerStatus: Sendable {
         }
     }
 
-    /// How many bytes must be free before it goes on; nil where there is enough space.
+    /// How many bytes must be free before it continues; nil if there is enough space.
     var lack: Int? { state.withLock { $0.lack } }
 
     func lacks(_ bytes: Int?) { state.withLock { $0.lack = bytes } }
@@ -166,10 +171,10 @@ final class WorkerStatus: Sendable {
 
     /// Counts a foreign message.
     ///
-    /// - Returns: Whether to log it: the first one, and then at each tenfold.
+    /// - Returns: Whether to log it: the first one, and then at each power of ten.
     func isForeign(_ note: ForeignNote) -> Bool {
         state.withLock { state in
-            // It is seen again with each look at the stream's end.
+            // The same message is found again at each check of the stream's end.
             guard state.lastForeign.map({ $0.stream != note.stream || $0.sequence < note.sequence }) ?? true
             else {
                 return false
@@ -183,5 +188,5 @@ final class WorkerStatus: Sendable {
     }
 }
 
-/// An error at the end of a message: some have their full stop.
+/// An error as the end of a sentence, with exactly one full stop.
 func sentence(_ error: any Error) -> String { "\(error)".asSentence }

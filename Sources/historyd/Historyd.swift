@@ -38,7 +38,7 @@ struct Historyd: ParsableCommand {
     var controlSocket: String?
 
     func run() throws {
-        // A plugin that closes its standard input is a failed write, not the end of the daemon.
+        // If a plugin closes its standard input, the write fails and the daemon keeps running.
         InheritedSignals.reset(endsAtBrokenPipe: false)
         ProcessMemory.keepSmall()
         MappedFiles.surviveLoss()
@@ -46,7 +46,7 @@ struct Historyd: ParsableCommand {
         try HistoryLoop.carry { try await serve() }
     }
 
-    /// A check by hand has not the groups that the unit gives to the service.
+    /// Hints at a missing group: a check by hand runs without the groups that the unit gives to the service.
     private static func unlessGrouped(_ path: String) -> String {
         guard geteuid() != 0, getenv("INVOCATION_ID") == nil, let group = StoreAccess.lackingGroup(for: path)
         else {
@@ -92,7 +92,7 @@ struct Historyd: ParsableCommand {
         let logger = Logger(label: "historyd")
         let loaded: LoadedConfiguration
         do {
-            // A check looks at stores as well, which may wait for their disks.
+            // A check also examines stores, which may wait for their disks.
             loaded = try await onPool { [config, checkConfig] in
                 Result { () throws(ConfigurationErrors) in
                     try LoadedConfiguration.load(
@@ -107,7 +107,7 @@ struct Historyd: ParsableCommand {
             print("\(config) is valid: \(loaded.summary).")
             await Self.checkPersistedHooks(loaded, logger)
             for store in loaded.configuration.stores {
-                // To look at a path may wait for its disk.
+                // Examining a path may wait for its disk.
                 let (problems, missing, condition) = await onPool {
                     (
                         StoreAccess.problems(of: store.path, isPolled: store.poll != nil),

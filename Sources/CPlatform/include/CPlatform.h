@@ -1,9 +1,9 @@
-// What the system has and Swift does not see: variadic functions, vfork(2), handlers of signals, headers that Swift's own
-// module of the C library leaves out, and the Swift runtime's own hooks.
+// System interfaces that Swift cannot import: variadic functions, vfork(2), signal handlers, headers that
+// Swift's own module of the C library leaves out, and hooks of the Swift runtime.
 #ifndef CPLATFORM_H
 #define CPLATFORM_H
 
-// An event loop, access control lists, random bits, memory that is given back, types of file systems.
+// Event loops, access control lists, random bytes, memory release, file system types.
 #include <malloc.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -19,61 +19,62 @@
 
 // MARK: Threads
 
-// glibc declares this for _GNU_SOURCE alone. The semaphore is a sem_t: its header would make types of Glibc this module's.
+// glibc declares this only for _GNU_SOURCE. The semaphore is a sem_t; including its header would make Glibc's
+// types part of this module.
 int sem_clockwait(void *semaphore, clockid_t clock, const struct timespec *end);
 
-/// Has the calling thread wait no longer than it says.
+/// Removes the timer slack of the calling thread.
 static inline void cplatform_exact_pauses(void) { prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0); }
 
-/// The calling thread's number.
+/// The calling thread's id.
 static inline pid_t cplatform_thread(void) { return (pid_t)syscall(SYS_gettid); }
 
 // MARK: Child processes
 
-/// A pipe whose ends are closed on exec and are none of the standard descriptors, even if the
-/// program was started without those.
+/// Creates a pipe whose ends are closed on exec. Neither end is a standard descriptor, even if the program was
+/// started without those.
 /// Returns 0 or an errno.
 int cplatform_pipe(int ends[2]);
 
-/// Starts a program in a process group of its own, with default signals and no descriptors but
-/// the three given, which become its standard input, output and error.
-/// A name without a slash is looked for in PATH. `descriptors` is the program's soft limit of
-/// descriptors, 0 for the same as this process has.
+/// Starts a program in its own process group, with default signal handling and no descriptors but the three
+/// given, which become its standard input, output and error.
+/// A name without a slash is searched in PATH. `descriptors` is the program's soft limit of descriptors; 0
+/// keeps this process's limit.
 /// Returns 0 or an errno; `pidfd` (pidfd_open(2)) becomes readable when the process ends.
 int cplatform_start(
     const char *program, char *const arguments[], char *const environment[],
     int input, int output, int errors, unsigned long descriptors, pid_t *pid, int *pidfd);
 
-/// Whether the child has ended (it stays a zombie, and its number stays its own).
+/// Whether the child has ended (it stays a zombie, and its pid is not reused).
 int cplatform_has_ended(pid_t pid);
 
-/// Waits for the child's end, and releases its number.
-/// Returns 0 or an errno; `signal` is 0 if the process ended by itself with `status`.
+/// Waits until the child has ended, and releases its pid.
+/// Returns 0 or an errno; `signal` is 0 if the process exited with `status`.
 int cplatform_reap(pid_t pid, int *status, int *signal);
 
 // MARK: Tasks
 
-// Where Swift's runtime lets a program run its tasks itself, instead of leaving them to libdispatch's
-// threads: a hook that the runtime exports for this purpose (swift/include/swift/Runtime/Concurrency.h).
+// A hook that the Swift runtime exports (swift/include/swift/Runtime/Concurrency.h): the program runs its tasks
+// itself, instead of libdispatch's threads.
 // A job is a part of a task, up to its next suspension.
 
-/// From now on all jobs of the process that name no executor are handed over.
+/// Passes all further jobs of the process that name no executor to `enqueue`.
 void cplatform_hand_over_jobs(void (*enqueue)(void *job));
 
-/// Runs a job that was handed over, on this thread.
+/// Runs such a job on this thread.
 void cplatform_run_job(void *job);
 
 // MARK: Memory
 
-/// Lets go of the pages of code and constants that the process has read of its own files. What is needed
-/// again is read again, most often from the page cache.
+/// Releases the pages of code and constants that the process has read from its own files. Pages that are needed
+/// again are read again, mostly from the page cache.
 void cplatform_give_back_code(void);
 
 // MARK: The terminal
 
-/// Has the terminal of standard input give each key as it is pressed, without showing it, on a screen of its own. What
-/// was there before is back at cplatform_give_back_terminal(), and where a signal ends the process. Gives 0, or -1 if
-/// standard input or output is no terminal.
+/// Switches the terminal of standard input to deliver each key as it is pressed, without echo, on an alternate
+/// screen. cplatform_give_back_terminal() restores the previous screen, and so does a signal that ends the
+/// process. Returns 0, or -1 if standard input or output is not a terminal.
 int cplatform_take_terminal(void);
 void cplatform_give_back_terminal(void);
 

@@ -1,77 +1,80 @@
 #ifndef CSQLITE_HISTORY_H
 #define CSQLITE_HISTORY_H
 
-/* Named only: what is defined here, too, would belong to this module for some of the files that import it. */
+/* Only declared: a definition here would belong to this module for some of the files that import it. */
 typedef struct sqlite3 sqlite3;
 struct sqlite3_api_routines;
 
-/* Makes history_author() and history_token() known to a connection: see history.c. The same entry
- * point serves sqlite3_load_extension() and, linked in, the Swift library. */
+/* Registers history_author() and history_token() with a connection; see history.c. The same entry point serves
+ * sqlite3_load_extension() and, linked in, the Swift library. */
 int sqlite3_history_init(sqlite3 *db, char **error, const struct sqlite3_api_routines *api);
 
-/* Lets connections take memory as they need it, not for twenty pages and forty small objects at once: for a
- * program with many of them. To be called before the first is opened. Gives an SQLite result. */
+/* Makes connections allocate memory as they need it, instead of space for twenty pages and forty small objects
+ * at once: for a program with many connections. Call it before the first is opened. Returns an SQLite
+ * result. */
 int history_allocate_singly(void);
 
-/* Lets a connection trust nothing of the file that it opens: neither what the schema says may be run, nor
- * statements that would write to it past SQLite's rules. Without runs_schema_code, triggers and views of the file
- * are not run either. Gives an SQLite result. */
+/* Makes a connection distrust the file that it opens: the schema's choice of code to run, and statements that
+ * would bypass SQLite's rules to write to it. Without runs_schema_code, the file's triggers and views do not
+ * run either. Returns an SQLite result. */
 int history_harden(sqlite3 *db, int runs_schema_code);
 
-/* The name of a VFS that follows no link in a file's own name, for URIs; NULL if SQLite knows no URIs. */
+/* The name of a VFS for URIs that follows no link in a file's own name; NULL if SQLite does not support
+ * URIs. */
 const char *history_plain_vfs(void);
 
-/* The name of a VFS that changes nothing of a database, its log or its folder, for URIs: see untouched.c. With is_still,
- * for a database that no process uses. NULL if SQLite knows no URIs. */
+/* The name of a VFS for URIs that changes nothing of a database, its log or its folder; see untouched.c. With
+ * is_still, for a database that no process uses. NULL if SQLite does not support URIs. */
 const char *history_untouching_vfs(int is_still);
 
-/* What SQLite reports of a database that was opened through that VFS, once a part of its mapped wal-index (the file
- * whose name ends in -shm) is gone: see mappings.c. It is SQLITE_IOERR | 250 << 8. */
+/* SQLite's result for a database that was opened with history_plain_vfs(), once a part of its mapped wal-index
+ * (the file whose name ends in -shm) is lost; see mappings.c. It is SQLITE_IOERR | 250 << 8. */
 #define HISTORY_IOERR_MAPPING_LOST 64010
 
-/* Lets the process live on where somebody makes a mapped wal-index shorter: from here on that is an error of the
- * connections concerned, and no SIGBUS. For programs, which decide what signals do. */
+/* Keeps the process alive if another one truncates a mapped wal-index: from here on that is an error of the
+ * connections concerned, and not a SIGBUS. For programs, which own the handling of signals. */
 void history_survive_lost_mappings(void);
 
-/* Gives back the memory that a connection that is not in use needs for nothing but speed: its pages, and those of the
- * wal-index that are mapped. The next statement reads them again, mostly from the system's memory. */
+/* Releases the memory of an idle connection that only serves speed: its pages, and those of the mapped
+ * wal-index. The next statement reads them again, mostly from the page cache. */
 void history_forget_pages(sqlite3 *db);
 
-/* Those that are in a transaction of a database in a write-ahead log, by the five read marks of its wal-index. */
+/* The connections in a transaction of a database in WAL mode, by the five read marks of its wal-index. */
 struct history_readers {
-    /* The marks that other connections hold, one bit each. */
+    /* The marks that other connections hold, as a bit mask. */
     unsigned held;
-    /* Those of them whose connections see an older state than the current one, so that they cannot write any more. */
+    /* The marks among these whose connections see an older state than the current one, and can no longer
+     * write. */
     unsigned outdated;
     unsigned marks[5];
-    /* Whether connections that are about to begin wait. */
+    /* Whether connections that are about to begin must wait. */
     int isShut;
 };
 
-/* What SQLite reports where a transaction would begin and is not the only one. It is SQLITE_LOCKED | 250 << 8. */
+/* SQLite's result if a transaction would begin without being the only one. It is SQLITE_LOCKED | 250 << 8. */
 #define HISTORY_LOCKED_READERS 64006
 
-/* Keeps other connections from beginning a transaction, so that the next one of this connection is the only one: see
- * solo.c. To be called outside a transaction. Gives SQLITE_OK where it will be, or where there is no write-ahead log;
- * SQLITE_BUSY where others are still in a transaction. SQLITE_NOTFOUND if the database was not opened by
- * history_plain_vfs(). history_leave_solo() is to follow in any case.
+/* Keeps other connections from beginning a transaction, so that the next one of this connection is the only
+ * one; see solo.c. Call it outside a transaction. Returns SQLITE_OK if it will be, or if there is no
+ * write-ahead log; SQLITE_BUSY if others are still in a transaction; SQLITE_NOTFOUND if the database was not
+ * opened with history_plain_vfs(). Call history_leave_solo() afterwards in any case.
  *
- * staying: those of the others that are not waited for, if they see an older state.
- * wait: for how long, in microseconds, the end of the others' transactions is waited for. Whoever would begin one
- * meanwhile waits as well.
- * restarts_log: whether the transaction may begin the log from its start again, which waits for the disk. */
+ * staying: the other connections not to wait for, if they see an older state.
+ * wait: how long to wait for the end of the others' transactions, in microseconds. Connections that would begin
+ * one meanwhile wait as well.
+ * restarts_log: whether the transaction may restart the log, which waits for the disk. */
 int history_enter_solo(
     sqlite3 *db, unsigned staying, int wait, int restarts_log, struct history_readers *readers);
 
-/* To be called from time to time during that transaction, also by a progress handler: if it takes long, others may
- * begin transactions beside it from now on. */
+/* Call it from time to time during that transaction, for instance from a progress handler: if the transaction
+ * takes long, others may begin transactions from then on. */
 void history_open_solo(sqlite3 *db);
 
-/* Ends it, where that transaction did not. */
+/* Ends solo mode, unless the end of that transaction did. */
 void history_leave_solo(sqlite3 *db);
 
-/* The version of the SQLite that has written the database last, as sqlite3_libversion_number() gives it; 0 if it is
- * not known. The connection must have read from the database. */
+/* The version of the SQLite library that last wrote to the database, as from sqlite3_libversion_number(); 0 if
+ * it is not known. The connection must have read from the database. */
 int history_writer_version(sqlite3 *db);
 
 #endif

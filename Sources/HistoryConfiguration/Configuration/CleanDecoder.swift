@@ -25,7 +25,7 @@ enum CleanDecoder {
             _ = fields.required("times", "a number of notifications, with strategy \"byNotification\"")
             strategy = times.map { .byNotification(times: $0) }
         }
-        // A strategy that could not be read does not make its keys wrong too.
+        // An unreadable strategy does not make its keys wrong, too.
         if name != nil, name != .byDuration { fields.refuse("seconds", "only strategy \"byDuration\" has it") }
         if name != nil, name != .byNotification {
             fields.refuse("times", "only strategy \"byNotification\" has it")

@@ -1,4 +1,4 @@
-/// Puts a configuration together from its main document and the drop-ins.
+/// Assembles a configuration from its main document and the drop-ins.
 struct ConfigurationDecoder {
     /// A path of `plugins`, with the position of its name.
     typealias PluginPath = (path: String, node: DocumentNode)
@@ -9,8 +9,7 @@ struct ConfigurationDecoder {
     private var logLevel = LogLevel.info
     private var logFormat = LogFormat.text
     private var stopTimeout = DaemonConfiguration.defaultStopTimeout
-    /// False once a store or an author is missing from what was decoded: then a name that is not
-    /// found may be one of those.
+    /// False once a store or an author could not be decoded: an unknown name may then refer to it.
     private(set) var knowsAllNames = true
 
     private var storeDecoder = StoreDecoder()
@@ -23,7 +22,7 @@ struct ConfigurationDecoder {
     /// The main document, and its list of stores.
     private var main: (root: DocumentNode, stores: DocumentNode?)?
 
-    /// The main document first, the drop-ins in their order; nil for one that could not be read.
+    /// Adds the main document first, then the drop-ins in order; nil for one that could not be read.
     mutating func add(_ root: DocumentNode?) {
         guard let root,
             let fields = root.document(["stores", "plugins", "logLevel", "logFormat", "stopTimeout"])
@@ -56,14 +55,14 @@ struct ConfigurationDecoder {
         }
     }
 
-    /// Checks the conditions of feeds against the stores that are there now. This reads them.
+    /// Checks the conditions of feeds against the existing stores, and reads these.
     func checkConditions() {
         for (store, condition, node) in storeDecoder.conditions {
             ReferenceCheck.check(condition, at: node, in: store, takesDeletes: true, mayLackTable: false)
         }
     }
 
-    /// Checks what concerns the whole configuration, and returns what is valid.
+    /// Checks the configuration as a whole, and returns what is valid.
     func finish() -> DaemonConfiguration {
         if storeCount == 0, knowsAllNames, let main {
             let expected = "at least one store, here or in a file of conf.d"

@@ -12,7 +12,7 @@ struct ConfigurationLoader {
 
     /// - Parameters:
     ///   - checksCommands: Whether a plugin's command that cannot be started is an error.
-    ///   - checksStores: Whether a condition that does not fit a store is one.
+    ///   - checksStores: Whether a condition that does not fit a store is an error.
     init(checksCommands: Bool, checksStores: Bool) {
         manifests = ManifestDecoder(checksCommands: checksCommands)
         self.checksStores = checksStores
@@ -51,7 +51,7 @@ struct ConfigurationLoader {
         }
     }
 
-    /// A path of `plugins` that cannot be read is a mistake of the configuration, and is reported there.
+    /// An unreadable path in `plugins` is a problem of the configuration, and is reported there.
     private mutating func addManifests(_ plugin: ConfigurationDecoder.PluginPath) {
         do throws(ConfigurationFile.Failure) {
             let isFolder = ConfigurationFile.isFolder(plugin.path)

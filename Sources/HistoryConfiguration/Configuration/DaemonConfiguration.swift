@@ -1,13 +1,13 @@
-/// What an operator wrote: `historyd.json` and its drop-ins together. Every path is absolute.
+/// The configuration: `historyd.json` and its drop-ins together. Every path is absolute.
 package struct DaemonConfiguration: Sendable, Hashable {
-    /// In the order of the files. There is at least one, or a template.
+    /// In the order of the files. There is at least one store or template.
     package var stores: [StoreConfiguration]
     /// Entries whose stores are the files of a folder.
     package var templates: [StoreTemplate] = []
     /// Manifests: each a file, or a folder of `*.json`.
     package var plugins: [String] = []
     package var logLevel: LogLevel = .info
-    /// What the lines of the log are, where it does not go to the journal.
+    /// The format of log lines, unless the log goes to the journal.
     package var logFormat: LogFormat = .text
     /// How long a stop waits for the calls in flight.
     package var stopTimeout = Self.defaultStopTimeout
@@ -20,14 +20,14 @@ package struct DaemonConfiguration: Sendable, Hashable {
             })
     }
 
-    /// Each store, and one of each template.
+    /// The stores, and the prototype of each template.
     package var storesAndPrototypes: [StoreConfiguration] { stores + templates.map(\.prototype) }
 
-    /// What `stopTimeout` is where a configuration does not say.
+    /// The default of `stopTimeout`.
     package static let defaultStopTimeout: Duration = .seconds(20)
 }
 
-/// What a line of the log is.
+/// The format of a log line.
 package enum LogFormat: String, Sendable, CaseIterable {
     case text, json
 }

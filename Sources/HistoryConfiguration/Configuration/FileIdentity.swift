@@ -1,20 +1,20 @@
 import Glibc
 import PersistentHistory
 
-/// Whether two paths name one file, even if the file does not exist yet.
+/// Determines whether two paths name the same file, even if it does not exist yet.
 ///
-/// Only links of root and of this process's user are followed. A user that can write to a folder on the path could
-/// create a link to another configured file, and so make the whole configuration invalid. Such a link is checked when
-/// the file is opened, and affects only that store. So is a path whose disk does not answer: it is compared as it is
-/// written, because nothing runs before all paths are compared.
+/// Only links of root and of this process's user are followed. A user that can write to a folder on the path
+/// could otherwise link to another configured file, and so make the whole configuration invalid. Such a link is
+/// checked when the file is opened, and affects only that store. The same applies to a path whose disk does not
+/// answer: it is compared as written, because nothing starts before all paths are compared.
 enum FileIdentity {
-    /// How long a path's disk is waited for.
+    /// How long to wait for a path's disk.
     private static let timeout: Duration = .milliseconds(500)
 
     /// The path without links, `.` and `..`.
     static func of(_ path: String) -> String { identity(path) { resolve(path, followsLast: true) } }
 
-    /// The same for a file that is never opened through a link in its own name.
+    /// The same for a file that is never opened through a link in its last component.
     static func ofName(_ path: String) -> String { identity(path) { resolve(path, followsLast: false) } }
 
     private static func identity(_ path: String, _ resolve: @escaping @Sendable () -> String) -> String {
@@ -54,7 +54,7 @@ enum FileIdentity {
 
     private static func absolute(_ names: [String]) -> String { "/" + names.joined(separator: "/") }
 
-    /// Nil for what is no link, or one that is not followed.
+    /// Nil if it is not a link, or is not followed.
     private static func target(of link: String) -> String? {
         var status = stat()
         guard lstat(link, &status) == 0, status.st_mode & S_IFMT == S_IFLNK,

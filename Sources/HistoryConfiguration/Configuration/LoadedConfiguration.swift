@@ -1,33 +1,32 @@
-/// Everything that operators wrote, read and found to be right: the configuration, its drop-ins,
-/// and the manifests that it names.
+/// A complete, valid configuration: its main document, the drop-ins, and the manifests that it names.
 package struct LoadedConfiguration: Sendable, Hashable {
     package let configuration: DaemonConfiguration
-    /// Of all manifests, in their order: files, then plugins in them.
+    /// The plugins of all manifests, in order: by file, then by position in the file.
     package let plugins: [PluginConfiguration]
     /// The files that were read, in that order.
     package let files: [String]
 
-    /// The configuration itself, absolute: its reader may be in another folder.
+    /// The main document's path, absolute: a reader may have another working directory.
     package var path: String {
         guard let file = files.first, let name = file.split(separator: "/").last else { return "" }
         return "\(ConfigurationFile.folder(of: file))/\(name)"
     }
 
-    /// The merge hooks as the pipeline calls them.
+    /// The merge hooks in the order of the pipeline.
     package var mergePipeline: [HookConfiguration] { MergeOrder.pipeline(of: plugins) }
 
     /// Reads a configuration, `conf.d/*.json` beside it, and all manifests.
     ///
-    /// A drop-in adds stores and manifests to those of the files before it, and its log level and
-    /// stop timeout take the place of theirs. Whether a store's file is there is not looked at.
+    /// A drop-in adds stores and manifests to those of earlier files; its log level and stop timeout replace
+    /// theirs. A store's file need not exist.
     ///
     /// - Parameters:
-    ///   - checkingCommands: Whether a plugin's command that cannot be started is an error: a daemon that starts tries
-    ///     it again, since its disk may be mounted later.
-    ///   - checkingStores: Whether a condition that does not fit a store is an error, which may wait for disks: a daemon
-    ///     holds the consumers that such a condition concerns.
-    /// - Throws: `ConfigurationErrors` with all that is wrong in all these files; also where one
-    ///   cannot be read.
+    ///   - file: The main document.
+    ///   - checkingCommands: Whether a plugin's command that cannot be started is an error. A daemon retries
+    ///     such a command, because its disk may be mounted later.
+    ///   - checkingStores: Whether a condition that does not fit a store is an error. The check may wait for
+    ///     disks. A daemon holds the consumers with such a condition.
+    /// - Throws: `ConfigurationErrors` with all problems of all these files, unreadable ones included.
     package static func load(
         file: String, checkingCommands: Bool = false, checkingStores: Bool = false
     ) throws(ConfigurationErrors) -> LoadedConfiguration {
@@ -41,11 +40,11 @@ extension PluginConfiguration {
     ///
     /// - Parameters:
     ///   - bytes: The manifest.
-    ///   - file: What it is called in messages, and where relative paths in it begin.
-    ///   - configuration: Says which stores and consumers there are.
-    ///   - others: The plugins that are there already.
-    ///   - checkingStores: Whether conditions are checked against the stores that are there, which may wait for disks.
-    /// - Throws: `ConfigurationErrors` with all that is wrong in it.
+    ///   - file: The manifest's name in messages; relative paths in it start at its folder.
+    ///   - configuration: The stores and consumers that exist.
+    ///   - others: The plugins that exist already.
+    ///   - checkingStores: Whether to check conditions against the existing stores, which may wait for disks.
+    /// - Throws: `ConfigurationErrors` with all problems of the manifest.
     package static func read(
         manifest bytes: [UInt8], file: String, for configuration: DaemonConfiguration,
         besides others: [PluginConfiguration], checkingStores: Bool = false
@@ -58,9 +57,9 @@ extension PluginConfiguration {
         }
     }
 
-    /// Reads a manifest by itself, whatever the stores, consumers and hooks that it refers to.
+    /// Reads a manifest by itself, without checking the stores, consumers and hooks to which it refers.
     ///
-    /// - Throws: `ConfigurationErrors` with all that is wrong in it.
+    /// - Throws: `ConfigurationErrors` with all problems of the manifest.
     package static func read(manifest bytes: [UInt8], file: String) throws(ConfigurationErrors)
         -> [PluginConfiguration]
     {

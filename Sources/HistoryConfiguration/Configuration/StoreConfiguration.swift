@@ -5,9 +5,9 @@ package struct StoreConfiguration: Sendable, Hashable {
     /// Unique in the configuration.
     package var name: String
     package var path: String
-    /// The entities that the daemon tracks itself; nil where `historyctl track` has done it.
+    /// The entities that the daemon tracks; nil if `historyctl track` tracks them.
     package var entities: [TrackedEntity]?
-    /// Whether every table is tracked, new ones as they come; `entities` then says what to preserve.
+    /// Whether every table is tracked, including new ones; `entities` then lists what to preserve.
     package var tracksEveryTable = false
     package var authors: [AuthorConfiguration] = []
     package var unlistedAuthors: UnlistedAuthors = .deliver
@@ -15,28 +15,28 @@ package struct StoreConfiguration: Sendable, Hashable {
     package var cleansUnlisted = false
     /// Whether the transactions of mirroring authors are delivered, and their history is cleaned.
     package var includingMirroring = false
-    /// Besides the well-known ones.
+    /// In addition to the well-known ones.
     package var mirroringAuthors: [String] = []
     package var clean = CleanConfiguration()
     /// How often to look at a store on a file system without inotify; nil to rely on inotify.
     package var poll: Duration?
-    /// How long after its commit a transaction may wait to be delivered before that is a failure.
+    /// How long after its commit a transaction may be pending before the consumer counts as lagging.
     package var healthyLag = Self.defaultHealthyLag
-    /// Whether historyd-nats alone writes to it: it is recorded at its source.
+    /// Whether only historyd-nats writes to it: its history is recorded at its source.
     package var isMirror = false
-    /// Who records its history.
+    /// Which program records its history.
     package var source = Entity.Source.recorded
-    /// Whether delivery begins with the daemon, or with `historyctl resume`.
+    /// Whether delivery starts with the daemon, rather than with `historyctl resume`.
     package var autoStart = true
-    /// After this time without a commit, its connections are closed until the next one; nil leaves them open.
+    /// After this time without a commit, its connections are closed until the next commit; nil keeps them open.
     package var rest: Duration?
-    /// The name of the template whose store it is; nil for an entry of its own.
+    /// The name of the store's template; nil for an entry of its own.
     package var template: String?
 
-    /// What `healthyLag` is where a configuration does not say.
+    /// The default of `healthyLag`.
     package static let defaultHealthyLag: Duration = .seconds(300)
 
-    /// The authors that have a cursor: all but the batch ones.
+    /// The authors with a cursor: all but the batch authors.
     package var consumers: [AuthorConfiguration] { authors.filter { !$0.isBatch } }
 }
 
@@ -57,16 +57,16 @@ package struct TrackedEntity: Sendable, Hashable {
     }
 }
 
-/// A registered author; a consumer as well, unless it is a batch author.
+/// A registered author. It is a consumer as well, unless it is a batch author.
 package struct AuthorConfiguration: Sendable, Hashable {
     /// Unique in its store.
     package var name: String
-    /// Only writes: it has no cursor and no contexts.
+    /// Whether it only writes: it then has no cursor and no contexts.
     package var isBatch = false
     package var contexts: [ContextConfiguration] = []
-    /// Where it begins when it is new.
+    /// Where a new consumer starts.
     package var startAt = StartingPosition.oldest
-    /// For how long commits are gathered before a pass.
+    /// How long commits are gathered before a pass.
     package var batchWindow = Duration.zero
 }
 
@@ -79,17 +79,17 @@ package struct ContextConfiguration: Sendable, Hashable {
         case replica(path: String, access: ReplicaAccess? = nil)
         /// A stream on the control socket.
         ///
-        /// - window: How many transactions are sent ahead of the last that was acknowledged.
-        /// - maximumValueBytes: The longest text or blob that is sent with changed objects; nil is no values.
-        /// - largeIntegers: How integers are sent that are not exact as doubles.
-        /// - properties: Of one entity: the columns of which an update must have changed one; nil is any.
-        /// - condition: Of one entity: an SQL expression over the columns of a row.
+        /// - window: How many transactions are sent ahead of the last acknowledged one.
+        /// - maximumValueBytes: The longest text or blob that is sent with changed objects; nil for no values.
+        /// - largeIntegers: How to send integers that are not exact as doubles.
+        /// - properties: For one entity: the columns of which an update must change at least one; nil for any.
+        /// - condition: For one entity: an SQL expression over the columns of a row.
         case feed(
             window: Int = ContextConfiguration.defaultWindow, maximumValueBytes: Int? = nil,
             largeIntegers: LargeIntegers = .number, properties: [String]? = nil, condition: String? = nil)
-        /// What a plugin makes of the changes.
+        /// A context that a plugin keeps.
         ///
-        /// - name: The plugin's, of a manifest.
+        /// - name: The plugin's name in its manifest.
         case plugin(name: String)
     }
 
@@ -99,16 +99,16 @@ package struct ContextConfiguration: Sendable, Hashable {
     /// Unique in its author.
     package var name: String
     package var kind: Kind
-    /// Nil is every tracked entity.
+    /// Nil for every tracked entity.
     package var entities: [String]?
-    /// Of a feed, if its program acknowledges later than others; nil is the store's.
+    /// For a feed whose client acknowledges later than others; nil for the store's value.
     package var healthyLag: Duration?
 }
 
 /// When history that all consumers have processed is deleted.
 package struct CleanConfiguration: Sendable, Hashable {
     package var strategy: CleaningStrategy = .none
-    /// How long a consumer may stand still before it no longer blocks; nil is for ever.
+    /// How long a consumer may stand still before it no longer blocks cleaning; nil for no limit.
     package var maximumDuration: Duration?
 
     /// History younger than this is not deleted, even if all consumers have received it.

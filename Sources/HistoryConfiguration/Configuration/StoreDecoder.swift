@@ -2,12 +2,12 @@ import PersistentHistory
 
 /// Decodes one entry of `stores`.
 struct StoreDecoder {
-    /// Where each replica is written, by the identity of its file, over the whole configuration.
+    /// The path of each replica in the whole configuration, by the identity of its file.
     var replicas = Claims()
-    /// The plugins that contexts name, which are known once the manifests are read.
+    /// The plugins that contexts name; they are known once the manifests are read.
     var plugins: [(name: String, node: DocumentNode)] = []
 
-    /// Who records the history of the store that is decoded.
+    /// Which program records the history of the store that is being decoded.
     private var source = Entity.Source.recorded
 
     private static let keys =
@@ -17,10 +17,10 @@ struct StoreDecoder {
             "mirror", "source",
         ] + TemplateFields.keys
 
-    /// Of the entry that is decoded, if it has a folder.
+    /// The template of the entry that is being decoded, if it has a folder.
     private var template: TemplateFields?
 
-    /// The conditions of feeds, with the stores that they are about.
+    /// The conditions of feeds, with their stores.
     private(set) var conditions: [(store: StoreConfiguration, condition: RowCondition, node: DocumentNode)] = []
     private var conditionsOfStore: [(condition: RowCondition, node: DocumentNode)] = []
 
@@ -41,14 +41,14 @@ struct StoreDecoder {
         let entities = fields["entities"].flatMap(Self.entities)
         let isAll = entities?.contains { $0.name == Self.everyTable } ?? false
         let named = entities?.filter { $0.name != Self.everyTable }
-        // Which tables come is not known.
+        // The tables that will exist are not known.
         let tracked = isAll ? nil : named?.map(\.name)
         let authors = fields["authors"].map { self.authors($0, tracked: tracked) } ?? []
         let unlisted =
             if let node = fields["unlistedAuthors"] {
                 node.choice(UnlistedAuthors.allCases)
             } else { UnlistedAuthors.deliver }
-        // What could not be read does not make another key wrong too.
+        // An unreadable value does not make another key wrong, too.
         if unlisted == .deliver {
             fields.refuse("cleanUnlisted", "only with unlistedAuthors \"ignore\"; what is delivered is cleaned")
         }
@@ -65,7 +65,7 @@ struct StoreDecoder {
         store.isMirror = fields["mirror"]?.bool() ?? false
         if store.isMirror { fields.refuse("entities", "a mirror has the entities of its source") }
         store.source = source
-        // Which stores a template has is not known.
+        // The stores of a template are not known.
         if !hasFolder { conditions += conditionsOfStore.map { (store, $0.condition, $0.node) } }
         conditionsOfStore = []
         if source == .coreData { Self.refuseChanges(fields) }
@@ -93,7 +93,7 @@ struct StoreDecoder {
         fields.refuse("mirror", "a mirror has the history that historyd recorded")
     }
 
-    /// What makes something of a store's rows is for a store in which historyd records.
+    /// Refuses keys that need the rows of a store: these require a store that historyd records.
     private static func refuseRows(_ fields: Fields, _ kind: ContextKind?) {
         let feed = "of a store that Core Data writes a feed tells the changes"
         switch kind {
@@ -179,7 +179,7 @@ struct StoreDecoder {
     private enum ContextKind: String, CaseIterable {
         case replica, feed, plugin
 
-        /// What the others have not.
+        /// The keys that only this kind has.
         var keys: [String] {
             switch self {
             case .replica: ["path", "mode", "group"]
@@ -260,7 +260,7 @@ struct StoreDecoder {
 }
 
 extension DocumentNode {
-    /// A mode of chmod(1): read and write, with both for the owner, which keeps the file.
+    /// A mode of chmod(1): read and write only, and both for the owner, which maintains the file.
     fileprivate func replicaMode() -> UInt32? {
         let expected = "a mode such as \"0640\", of digits 0, 2, 4 and 6, with 6 for the owner"
         guard let text = string(expected: expected) else { return nil }

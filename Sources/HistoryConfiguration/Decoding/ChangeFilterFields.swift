@@ -1,11 +1,11 @@
 import PersistentHistory
 
 extension Fields {
-    /// What `properties` and `where` say: which changes of one entity are passed on.
+    /// Decodes `properties` and `where`, which select the changes of one entity.
     ///
     /// - Parameters:
-    ///   - isOfOneEntity: Whether one entity is named whose columns may be meant.
-    ///   - naming: How one is named.
+    ///   - isOfOneEntity: Whether one entity is named, to whose columns they refer.
+    ///   - naming: How an entity is named, for messages.
     func filter(isOfOneEntity: Bool, _ naming: String) -> (properties: [String]?, condition: String?) {
         if !isOfOneEntity {
             for key in ["properties", "where"] {
@@ -29,7 +29,7 @@ extension Fields {
 }
 
 extension JSONValue {
-    /// Whether it is a list of one text.
+    /// Whether it is a list of one string.
     var isListOfOne: Bool {
         guard case .array(let values) = content, values.count == 1, case .string = values[0].content else {
             return false

@@ -1,4 +1,4 @@
-/// One thing that is wrong with a configuration or a manifest, and where.
+/// A problem of a configuration or a manifest, with its position.
 package struct ConfigurationProblem: Sendable, Hashable, CustomStringConvertible {
     package let file: String
     /// Nil if the file could not be read at all.
@@ -8,14 +8,14 @@ package struct ConfigurationProblem: Sendable, Hashable, CustomStringConvertible
     /// What is wrong, and what is allowed.
     package let message: String
 
-    /// `file:line:column: key path: message`, on one line whatever the file holds.
+    /// `file:line:column: key path: message`, always on one line.
     package var description: String {
         let location = position.map { "\(file.printable):\($0)" } ?? file.printable
         return keyPath.isEmpty ? "\(location): \(message)" : "\(location): \(keyPath): \(message)"
     }
 }
 
-/// Everything that is wrong, in the order of the files and of the positions in them.
+/// All problems, sorted by file and by position.
 package struct ConfigurationErrors: Error, Sendable, Hashable, CustomStringConvertible {
     /// Never empty.
     package let problems: [ConfigurationProblem]
@@ -28,7 +28,7 @@ package struct ConfigurationErrors: Error, Sendable, Hashable, CustomStringConve
 
 /// Collects the problems of several files while they are read.
 ///
-/// A reference, because every part of a document reports to the same list.
+/// A class, because every part of a document reports to the same list.
 final class ProblemList {
     private var problems: [(fileOrder: Int, problem: ConfigurationProblem)] = []
     private var fileOrder: [String: Int] = [:]
@@ -38,12 +38,12 @@ final class ProblemList {
         problems.append((fileOrder[problem.file, default: 0], problem))
     }
 
-    /// Gives a file its position in the order: after those before it.
+    /// Registers a file: its problems come after those of earlier files.
     func begin(_ file: String) {
         if fileOrder[file] == nil { fileOrder[file] = fileOrder.count }
     }
 
-    /// Nil if nothing is wrong.
+    /// Nil if there are no problems.
     var errors: ConfigurationErrors? {
         guard !problems.isEmpty else { return nil }
         let start = SourcePosition(line: 0, column: 0)

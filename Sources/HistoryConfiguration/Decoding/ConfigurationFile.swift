@@ -1,6 +1,6 @@
 import Glibc
 
-/// Reads the small files that a configuration is made of.
+/// Reads the small files of a configuration.
 enum ConfigurationFile {
     /// Why a file could not be read, in the system's words.
     struct Failure: Error, CustomStringConvertible {
@@ -28,7 +28,7 @@ enum ConfigurationFile {
         }
     }
 
-    /// More is no configuration; and what is read is kept in memory while it is decoded.
+    /// No configuration is larger, and the content is kept in memory while it is decoded.
     static let maximumSize = 4 << 20
 
     static func read(_ path: String) throws(Failure) -> [UInt8] {
@@ -49,13 +49,13 @@ enum ConfigurationFile {
         }
     }
 
-    /// The paths of a folder's `*.json`, as a shell would find them, in the order of their bytes.
+    /// The paths of a folder's `*.json`, as a shell would match them, in byte order.
     static func documents(in folder: String) throws(Failure) -> [String] {
         guard let stream = opendir(folder) else { throw Failure(errno: errno) }
         defer { closedir(stream) }
         var names: [String] = []
         while true {
-            // Only errno tells the end from a failure (readdir(3)).
+            // Only errno distinguishes the end from a failure (readdir(3)).
             errno = 0
             guard let entry = readdir(stream) else {
                 if errno != 0 { throw Failure(errno: errno) }
@@ -71,7 +71,7 @@ enum ConfigurationFile {
             if name.hasSuffix(".json"), !name.hasPrefix(".") { names.append(name) }
         }
         let prefix = folder.hasSuffix("/") ? folder : folder + "/"
-        // Swift's own order of texts is by Unicode's canonical forms, not by bytes.
+        // Swift compares strings by Unicode's canonical forms, not by bytes.
         return names.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }.map { prefix + $0 }
     }
 
@@ -80,14 +80,13 @@ enum ConfigurationFile {
         return stat(path, &information) == 0 && information.st_mode & S_IFMT == S_IFDIR
     }
 
-    /// Another file of the same folder, named in the same way.
+    /// Another file of the same folder, with the same form of path.
     static func sibling(_ name: String, of file: String) -> String {
         guard let slash = file.utf8.lastIndex(of: UInt8(ascii: "/")) else { return name }
         return "\(file[...slash])\(name)"
     }
 
-    /// The folder that a file is in, absolute, so that nothing depends on a later change of the
-    /// working directory.
+    /// The absolute path of a file's folder, so that later changes of the working directory have no effect.
     static func folder(of file: String) -> String {
         let slash = file.utf8.lastIndex(of: UInt8(ascii: "/"))
         let folder = slash.map { String(file[..<$0]) } ?? ""

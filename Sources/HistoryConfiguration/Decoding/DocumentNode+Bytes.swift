@@ -4,7 +4,7 @@ extension DocumentNode {
         "": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
     ]
 
-    /// A number of bytes, or text with a unit: `"4GiB"`.
+    /// A number of bytes, or a string with a unit: `"4GiB"`.
     func bytes(upTo limit: Int64 = 1 << 60) -> Int64? {
         let expected = "a number of bytes, or text such as \"512MiB\" or \"4GiB\""
         let bytes: Int64?
@@ -15,7 +15,7 @@ extension DocumentNode {
             let product = Int64(digits).flatMap { number in
                 Self.units[String(text.dropFirst(digits.count))].map(number.multipliedReportingOverflow)
             }
-            // What is too large for a number is too large for the limit.
+            // A product that overflows exceeds the limit, too.
             bytes = product.map { $0.overflow ? .max : $0.partialValue }
         default: bytes = nil
         }
@@ -32,9 +32,9 @@ extension DocumentNode {
 }
 
 extension Fields {
-    /// `values` and `maximumValueBytes`: the longest text or blob that is wanted with changed objects.
+    /// Decodes `values` and `maximumValueBytes`: the longest text or blob to deliver with changed objects.
     ///
-    /// - Returns: Nil where none are wanted.
+    /// - Returns: Nil if no values are wanted.
     func maximumValueBytes() -> Int? {
         let hasValues = self["values"].map { $0.bool() } ?? false
         if hasValues == false {
@@ -45,9 +45,9 @@ extension Fields {
     }
 }
 
-/// How long texts and blobs are at most that come with changed objects, in bytes.
+/// The maximum length of texts and blobs delivered with changed objects, in bytes.
 package enum ValueLimit {
-    /// Where the configuration does not say.
+    /// The default.
     package static let standard = 1 << 20
     package static let largest = 32 << 20
 }

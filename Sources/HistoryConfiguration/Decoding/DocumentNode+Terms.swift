@@ -1,13 +1,13 @@
 internal import PersistentHistory
 
-/// What configuration and manifests have in common: names, paths, durations, versions.
+/// Terms that configuration and manifests share: names, paths, durations, versions.
 extension DocumentNode {
-    /// The longest name in bytes of UTF-8, which is what the extension keeps of an author.
+    /// The longest name in bytes of UTF-8: the extension stores no more of an author.
     static let longestName = 255
     /// PATH_MAX of Linux.
     private static let pathLimit = 4096
 
-    /// Neither empty nor too long, and of characters that can be seen.
+    /// A name that is neither empty nor too long, and has no invisible characters.
     func name(expected: String = "a name") -> String? {
         guard let text = text(expected: expected) else { return nil }
         guard text.utf8.count <= Self.longestName else {
@@ -17,7 +17,7 @@ extension DocumentNode {
         return text
     }
 
-    /// At least one name, none of them twice; of the known ones, where they are given.
+    /// At least one name, without duplicates; only known names if these are given.
     func names(_ expected: String, of kind: String = "name", known: [String]? = nil) -> [String]? {
         guard let nodes = list(expected: expected) else { return nil }
         if nodes.isEmpty { report("expected \(expected), found an empty list") }
@@ -48,14 +48,14 @@ extension DocumentNode {
         return name
     }
 
-    /// A path, made absolute. It is not followed: the file may come later.
+    /// A path, made absolute. Links are not resolved: the file may be created later.
     func filePath(expected: String = "a path") -> String? {
         guard let text = text(expected: expected) else { return nil }
         guard text.utf8.count < Self.pathLimit else {
             report("expected a path of less than \(Self.pathLimit) bytes, found \(text.utf8.count)")
             return nil
         }
-        // It would be a folder of that name.
+        // A folder with the literal name "~" would be used.
         guard text != "~", !text.hasPrefix("~/") else {
             report("expected a whole path: \"~\" is a shell's word for a home, write it out, or ${HOME}")
             return nil
@@ -63,7 +63,7 @@ extension DocumentNode {
         return text.utf8.first == UInt8(ascii: "/") ? text : "\(source.folder)/\(text)"
     }
 
-    /// The members of a whole document, besides those that each has.
+    /// The members of a whole document, besides the common ones.
     func document(_ known: [String]) -> Fields? {
         guard let fields = fields(["$schema", "version"] + known) else { return nil }
         _ = fields["$schema"]?.string()
@@ -71,13 +71,14 @@ extension DocumentNode {
         return fields
     }
 
-    /// The only version there is, so that a later format is refused by name and not by its keys.
+    /// Checks for the only existing version, so that a later format is refused by its version and not by its
+    /// keys.
     private func version() {
         if case .number(let number) = value.content, number.integer == 1 { return }
         report(expected: "1, the version of the format")
     }
 
-    /// A duration: seconds, or text with a unit.
+    /// A duration: seconds, or a string with a unit.
     func duration(from least: DurationText = .shortest, upTo limit: DurationText = .longest) -> Duration? {
         let duration: Duration?
         switch value.content {
@@ -96,14 +97,14 @@ extension DocumentNode {
         return duration
     }
 
-    /// A reference to something that is not there.
+    /// Reports a reference to something that does not exist.
     func reportUnknown(_ kind: String, _ name: String, known: [String]) {
         let hint = NearestName.of(name, in: known).map { "; did you mean \($0.quoted)?" } ?? "."
         let allowed = known.isEmpty ? "There is none" : "Known: \(known.listed)"
         report("unknown \(kind) \(name.quoted)\(hint) \(allowed)")
     }
 
-    /// Not empty, of characters that can be seen.
+    /// A string that is not empty and has no invisible characters.
     func text(expected: String) -> String? {
         guard let text = string(expected: expected) else { return nil }
         if text.isEmpty {
@@ -119,15 +120,15 @@ extension DocumentNode {
 }
 
 extension Fields {
-    /// A name that none of its kind has.
+    /// A name that is unique among its kind.
     func name(as kind: String, _ names: inout Claims) -> String? {
         guard let node = required("name", "a name"), let name = node.name() else { return nil }
         return names.claim(name, at: node, as: kind) ? name : nil
     }
 }
 
-/// Names that are given once each, and where that was. Two that look the same (`String` takes them for equal) are one
-/// name: such consumers or contexts could not be told apart.
+/// Names that must be unique, with their positions. Two names that look the same (`String` compares them as
+/// equal) count as one: such consumers or contexts could not be told apart.
 struct Claims {
     private var first: [String: DocumentNode] = [:]
 
@@ -135,7 +136,7 @@ struct Claims {
 
     var all: some Sequence<(key: String, value: DocumentNode)> { first }
 
-    /// False, and reported, where the name is taken.
+    /// Returns false, and reports it, if the name is taken.
     mutating func claim(_ name: String, at node: DocumentNode, as kind: String) -> Bool {
         if let earlier = first[name] {
             node.report("\(kind) \(name.quoted) is already given at \(earlier.location)")

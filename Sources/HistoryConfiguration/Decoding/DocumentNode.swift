@@ -1,15 +1,15 @@
 internal import PersistentHistory
 
-/// A value of a document that is being decoded, with its position and the list for its errors.
+/// A value of a document that is being decoded, with its position and the list for its problems.
 ///
-/// Every reading method gives nil after reporting what was wrong, so that a decoder can go on with
-/// the rest and give up only at the end.
+/// Every decoding method reports what is wrong and returns nil, so that a decoder can continue with the rest
+/// and fail only at the end.
 struct DocumentNode {
-    /// The file that a value is from.
+    /// The file of a value.
     struct Source {
-        /// As it is named in messages.
+        /// The path as it appears in messages.
         let file: String
-        /// Absolute: where relative paths begin.
+        /// Absolute: relative paths start here.
         let folder: String
         let problems: ProblemList
     }
@@ -18,8 +18,7 @@ struct DocumentNode {
     let path: DocumentPath
     let source: Source
 
-    /// Reads a document; nil if it is no JSON, or is JSON with mistakes that reading survived
-    /// and no value came of it. Either way the mistakes are reported.
+    /// Reads a document; nil if it has no value. All mistakes are reported, even those that leave a value.
     static func root(of bytes: [UInt8], source: Source) -> DocumentNode? {
         source.problems.begin(source.file)
         let document = JSONReader.read(bytes)
@@ -82,7 +81,7 @@ struct DocumentNode {
         return nil
     }
 
-    /// One of the texts that stand for the given values.
+    /// One of the strings that stand for the given values.
     func choice<Choice: RawRepresentable<String>>(_ choices: [Choice]) -> Choice? {
         let names = choices.map(\.rawValue)
         guard case .string(let text) = value.content else {
@@ -107,7 +106,7 @@ struct DocumentNode {
         }
     }
 
-    /// The members of an object whose keys are the writer's own names.
+    /// The members of an object with arbitrary keys.
     func members(expected: String = "an object") -> [NamedNode]? {
         guard case .object(let members) = value.content else {
             report(expected: expected)
@@ -120,7 +119,7 @@ struct DocumentNode {
         }
     }
 
-    /// The members of an object whose keys we know. Any other key is reported.
+    /// The members of an object with known keys. Any other key is reported.
     func fields(_ known: [String]) -> Fields? {
         guard let members = members() else { return nil }
         for member in members where !known.contains(member.name) {
@@ -137,7 +136,7 @@ struct NamedNode {
     let namePosition: SourcePosition
     let node: DocumentNode
 
-    /// Reports at the key, not at its value.
+    /// Reports a problem at the key, not at its value.
     func report(_ message: String) {
         node.report(message, at: namePosition, path: node.path)
     }
@@ -150,7 +149,7 @@ struct Fields {
 
     fileprivate init(object: DocumentNode, members: [NamedNode]) {
         self.object = object
-        // The reader has left out a key's repetitions.
+        // The reader has already removed duplicate keys.
         self.members = Dictionary(
             members.map { (BinaryText($0.name), $0) }, uniquingKeysWith: { first, _ in first })
     }
@@ -164,7 +163,7 @@ struct Fields {
         return nil
     }
 
-    /// Reports a key that has no place here, if it is there.
+    /// Reports a key that is not allowed here, if it is present.
     func refuse(_ key: String, _ reason: String) {
         members[key]?.report(reason)
     }

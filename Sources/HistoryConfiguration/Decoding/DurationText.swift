@@ -1,4 +1,4 @@
-/// A duration as people write it: `500ms`, `5s`, `3m`, `2h`, `7d`, `1.5h`.
+/// A duration in the configuration's notation: `500ms`, `5s`, `3m`, `2h`, `7d`, `1.5h`.
 struct DurationText {
     let text: String
     let duration: Duration
@@ -6,12 +6,12 @@ struct DurationText {
     static let expected = "a duration: seconds, or text such as \"500ms\", \"5s\", \"3m\", \"2h\" or \"7d\""
     static let none = DurationText(text: "0", duration: .zero)
     static let shortest = DurationText(text: "1ms", duration: .milliseconds(1))
-    /// A hundred years: more is a slip, and would overflow when it is added up.
+    /// A hundred years: more is a mistake, and sums of such durations would overflow.
     static let longest = DurationText(text: "36500d", duration: .seconds(36500 * 86400))
     /// For a delay that doubles with each attempt.
     static let longestDelay = DurationText(text: "7d", duration: .seconds(7 * 86400))
 
-    /// For what is delivered later on purpose.
+    /// For a delivery that is delayed on purpose.
     static let longestWindow = DurationText(text: "1h", duration: .seconds(3600))
 
     private init(text: String, duration: Duration) {
@@ -19,7 +19,7 @@ struct DurationText {
         self.duration = duration
     }
 
-    /// Nil if the text is no number with a unit.
+    /// Nil if the text is not a number with a unit.
     init?(_ text: String) {
         let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
         let point = UInt8(ascii: ".")
@@ -34,8 +34,8 @@ struct DurationText {
 
     private static let seconds: [String: Double] = ["ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400]
 
-    /// To the nanosecond, so that 0.1 is what it says. What is out of any sensible range is cut to
-    /// just outside of ours.
+    /// Rounds to the nanosecond, so that 0.1 is exact. Values beyond any sensible range are clamped to just
+    /// outside the allowed range.
     static func duration(seconds: Double) -> Duration {
         let limit = 2 * 36500 * 86400.0
         let nanoseconds = (min(max(seconds, -limit), limit) * 1e9).rounded()
@@ -44,8 +44,8 @@ struct DurationText {
 }
 
 extension Duration {
-    /// Reads a duration as the configuration has them: `500ms`, `7d`, or a number of seconds. Nil where
-    /// it is something else, or longer than a hundred years.
+    /// Reads a duration in the configuration's notation: `500ms`, `7d`, or a number of seconds. Nil for
+    /// anything else, and for more than a hundred years.
     package init?(configured text: String) {
         guard let read = DurationText(text) ?? DurationText("\(text)s"), read.duration >= .zero,
             read.duration <= DurationText.longest.duration

@@ -1,10 +1,10 @@
-/// Finds what a misspelt name was meant to be.
+/// Suggests the name that a misspelled one was meant to be.
 package enum NearestName {
-    /// The known name that is fewest slips away (a letter missing, added, wrong, or two exchanged;
-    /// upper and lower case are the same), unless more than a third of it would be wrong.
+    /// The known name with the fewest mistakes (a letter missing, added, wrong, or two exchanged; case is
+    /// ignored), unless more than a third of it would be wrong.
     package static func of(_ name: String, in known: some Sequence<String>) -> String? {
         let letters = Array(name.lowercased().unicodeScalars)
-        // Long text is not a misspelled name, and the work grows with the square of the length.
+        // Long text is not a misspelled name, and the work grows with the square of its length.
         guard letters.count <= 64 else { return nil }
         var nearest: (name: String, slips: Int)?
         for candidate in known {
@@ -18,7 +18,7 @@ package enum NearestName {
         return nearest?.name
     }
 
-    /// The edit distance with exchanges of neighbours (optimal string alignment).
+    /// The edit distance with transpositions of neighbours (optimal string alignment).
     private static func slips(from a: [Unicode.Scalar], to b: [Unicode.Scalar]) -> Int {
         var beforeLast: [Int] = []
         var last = Array(0...b.count)

@@ -1,12 +1,12 @@
-/// Variables in the texts of a configuration: `${NAME}`, `${NAME:-default}`, and `$$` for a dollar.
+/// Variables in the strings of a configuration: `${NAME}`, `${NAME:-default}`, and `$$` for a dollar.
 ///
-/// They come from the environment of the service, and from nothing that a client or a tenant can set. A dollar that is
-/// followed by something else stands for itself.
+/// They come only from the service's environment, which no client or tenant can set. A dollar before anything
+/// else stands for itself.
 struct Variables: Sendable {
     enum Failure: Error, Equatable {
-        /// No such variable, and no default.
+        /// The variable is not set, and has no default.
         case unset(String)
-        /// What follows `${` is no name.
+        /// No valid name follows `${`.
         case malformed
     }
 
@@ -60,7 +60,8 @@ struct Variables: Sendable {
 }
 
 extension DocumentNode {
-    /// The same with the variables in its texts replaced. What is wrong with one is reported at its text, which stays as it is.
+    /// A copy with the variables in its strings replaced. A problem is reported at its string, which is left
+    /// unchanged.
     func expanding(_ variables: Variables) -> DocumentNode {
         let content: JSONValue.Content
         switch value.content {

@@ -1,8 +1,9 @@
-/// The bytes of a document, the position that reading has reached, and the small steps from there.
+/// The bytes of a document, the current reading position, and basic steps from there.
 struct JSONInput {
     private let bytes: [UInt8]
     var index = 0
-    /// A position that was counted before, from which counting goes on: every byte is counted once.
+    /// A position already converted to line and column, from which counting continues: each byte is counted
+    /// once.
     private var counted = (index: 0, line: 1, column: 1)
 
     init(_ bytes: [UInt8]) {
@@ -21,7 +22,7 @@ struct JSONInput {
                     counted.line += 1
                     counted.column = 1
                 } else if byte & 0xC0 != 0x80 {
-                    // The first byte of a scalar; those that follow it begin with the bits 10.
+                    // Counts the first byte of each scalar; continuation bytes start with the bits 10.
                     counted.column += 1
                 }
                 counted.index += 1
@@ -56,7 +57,7 @@ struct JSONInput {
         while let byte = peek, byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 { index += 1 }
     }
 
-    /// Moves past the text (in ASCII) if it is here.
+    /// Moves past the ASCII text if it is next.
     mutating func take(_ text: String) -> Bool {
         guard bytes[min(index, bytes.count)...].starts(with: text.utf8) else { return false }
         index += text.utf8.count
@@ -69,14 +70,14 @@ struct JSONInput {
         return true
     }
 
-    /// Goes past digits, and says how many.
+    /// Moves past digits, and returns their number.
     mutating func digits() -> Int {
         let start = index
         while let byte = peek, UInt8(ascii: "0")...UInt8(ascii: "9") ~= byte { index += 1 }
         return index - start
     }
 
-    /// Goes past the letter of `\n` and the like.
+    /// Moves past the letter of `\n` and the like.
     mutating func simpleEscape() -> Unicode.Scalar? {
         let scalar: Unicode.Scalar
         switch peek {
@@ -94,7 +95,7 @@ struct JSONInput {
         return scalar
     }
 
-    /// Goes past four hexadecimal digits if they stand here.
+    /// Moves past four hexadecimal digits if they are next.
     mutating func hexUnit() -> UInt16? {
         guard index + 4 <= bytes.count else { return nil }
         var unit: UInt16 = 0
@@ -112,17 +113,17 @@ struct JSONInput {
         String(decoding: bytes[start..<index], as: UTF8.self)
     }
 
-    /// The letters, digits and underscores from here on.
+    /// The letters, digits and underscores that follow.
     var word: String {
         let rest = bytes[min(index, bytes.count)...]
         return String(
             decoding: rest.prefix { Character(Unicode.Scalar($0)).isASCIIWordCharacter }, as: UTF8.self)
     }
 
-    /// What is here, for a message.
+    /// What follows, for a message.
     var found: String {
         guard index < bytes.count else { return "the end of the file" }
-        // A scalar has at most four bytes, and the text was found to be UTF-8.
+        // A scalar has at most four bytes, and the document is known to be UTF-8.
         let text = String(decoding: bytes[index..<min(index + 4, bytes.count)], as: UTF8.self)
         guard let scalar = text.unicodeScalars.first else { return "the end of the file" }
         switch scalar {

@@ -2,11 +2,11 @@ internal import PersistentHistory
 
 /// Reads JSON (RFC 8259) and keeps the position of every key and value.
 ///
-/// It is for files that people write: a slip that leaves the structure clear (a key given twice, a
-/// tab inside a text) is noted and reading goes on, so that several are reported at once; after any
-/// other it stops. Whatever the bytes, it ends with a value or a problem, in bounded depth.
+/// It is for files written by hand. After a mistake that leaves the structure clear (a duplicate key, a tab
+/// inside a string), it notes the problem and continues, so that several are reported at once. After any other
+/// mistake it stops. For any input it ends with a value or a problem, in bounded depth.
 package struct JSONReader {
-    /// Lists and objects in one another.
+    /// The maximum nesting of lists and objects.
     static let maximumDepth = 128
 
     private var input: JSONInput
@@ -19,7 +19,7 @@ package struct JSONReader {
         return JSONDocument(root: root, problems: reader.problems)
     }
 
-    /// Why reading cannot continue. The problem itself has been reported.
+    /// Stops reading. The problem itself has been reported.
     private struct Stop: Error {}
 
     private mutating func document() -> JSONValue? {
@@ -112,7 +112,7 @@ package struct JSONReader {
         input.skipWhitespace()
     }
 
-    /// After a value: whether the object or list ends here, else a comma.
+    /// After a value: returns whether the object or list ends here, and expects a comma otherwise.
     private mutating func close(_ end: Unicode.Scalar) throws(Stop) -> Bool {
         input.skipWhitespace()
         if input.take(end) { return true }
@@ -186,7 +186,7 @@ package struct JSONReader {
         throw stop("a string does not end; the closing quote is missing", at: start)
     }
 
-    /// One escape, from its backslash on. A wrong one is reported and becomes U+FFFD.
+    /// One escape, starting at its backslash. An invalid one is reported and becomes U+FFFD.
     private mutating func escape() -> Unicode.Scalar {
         let replacement: Unicode.Scalar = "\u{FFFD}"
         let position = input.position

@@ -1,6 +1,6 @@
 package import PersistentHistory
 
-/// A value of a JSON document, with the position where it begins.
+/// A value of a JSON document, with its starting position.
 package struct JSONValue: Sendable {
     package enum Content: Sendable {
         case null
@@ -8,7 +8,7 @@ package struct JSONValue: Sendable {
         case number(JSONNumber)
         case string(String)
         case array([JSONValue])
-        /// In the document's order, without the repetitions of a key.
+        /// In document order, without duplicate keys.
         case object([JSONMember])
     }
 
@@ -22,7 +22,7 @@ package struct JSONMember: Sendable {
     package let value: JSONValue
 }
 
-/// A number as it was written: a double alone would not hold every integer.
+/// A number as written: a double cannot hold every integer.
 package struct JSONNumber: Sendable {
     package let text: String
     package let double: Double
@@ -31,7 +31,7 @@ package struct JSONNumber: Sendable {
     package var integer: Int? { Int(text) ?? Int(exactly: double) }
 }
 
-/// What was read: a value wherever the text made one, and everything that is wrong with the text.
+/// The result of reading: a value if the text has one, and all problems of the text.
 package struct JSONDocument: Sendable {
     struct Problem: Sendable {
         let position: SourcePosition
@@ -43,7 +43,7 @@ package struct JSONDocument: Sendable {
     let problems: [Problem]
 }
 
-/// For readers that take a value for what it is, or for nothing.
+/// Accessors for readers that expect one type and treat any other as missing.
 extension JSONValue {
     package var text: String? { if case .string(let text) = content { text } else { nil } }
     package var number: JSONNumber? { if case .number(let number) = content { number } else { nil } }
@@ -58,7 +58,7 @@ extension JSONValue {
     }
 }
 
-/// A position in a text file, counted as editors and compilers count it.
+/// A position in a text file, counted as editors and compilers do.
 package struct SourcePosition: Sendable, Hashable, Comparable, CustomStringConvertible {
     /// From 1.
     package let line: Int
@@ -72,7 +72,7 @@ package struct SourcePosition: Sendable, Hashable, Comparable, CustomStringConve
     }
 }
 
-/// The way from a document's root to a value: `stores[0].authors[1].batch`.
+/// The path from a document's root to a value: `stores[0].authors[1].batch`.
 struct DocumentPath: Sendable, CustomStringConvertible {
     private enum Step: Sendable {
         case key(String)
@@ -97,7 +97,7 @@ struct DocumentPath: Sendable, CustomStringConvertible {
         return path
     }
 
-    /// A key that is no plain word is written in brackets and quotes, so that a path has one reading.
+    /// Other keys are written in brackets and quotes, so that a path is unambiguous.
     var description: String {
         var text = ""
         for step in steps {

@@ -1,6 +1,5 @@
 extension String {
-    /// The text on one line, with nothing in it that a terminal would obey: control and format
-    /// characters are written as `\u{…}`.
+    /// The text on one line, safe for a terminal: control and format characters are written as `\u{…}`.
     package var printable: String {
         var text = String.UnicodeScalarView()
         for scalar in unicodeScalars {
@@ -16,7 +15,7 @@ extension String {
     /// The text in double quotes, printable. For names and paths, whose length is bounded.
     var quoted: String { "\"\(printable)\"" }
 
-    /// The text in double quotes, printable, and cut where it is long.
+    /// The text in double quotes, printable, and truncated if it is long.
     var excerpt: String {
         let limit = 60
         let scalars = unicodeScalars
@@ -26,7 +25,7 @@ extension String {
         return "\"\(String(scalars[..<end]).printable)…\""
     }
 
-    /// Whether a character is in it that no name has: C0, DEL or C1.
+    /// Whether it contains a control character (C0, DEL or C1), which no name has.
     var hasControlCharacters: Bool {
         unicodeScalars.contains { $0.properties.generalCategory == .control }
     }

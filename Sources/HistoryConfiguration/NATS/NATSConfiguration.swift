@@ -8,12 +8,13 @@ package struct NATSConfiguration: Sendable, Hashable {
     /// A file with the nkey's seed.
     package var nkeySeed: String?
     package var tls: TLS?
-    /// What the subjects of JetStream's requests begin with.
+    /// The subject prefix of JetStream requests.
     package var jetStreamPrefix = "$JS.API"
     package var publish: [Publication] = []
     package var follow: [Following] = []
     package var logLevel = LogLevel.info
-    /// How far behind a stream or a mirror may be, and how long a failure may last, before the program is failing.
+    /// How far a stream or a mirror may lag, and how long a failure may last, before the program counts as
+    /// failing.
     package var healthyLag: Duration = .seconds(300)
 
     package struct TLS: Sendable, Hashable {
@@ -22,37 +23,37 @@ package struct NATSConfiguration: Sendable, Hashable {
         package var key: String?
     }
 
-    /// A store whose history goes into a stream.
+    /// A store whose history is published to a stream.
     package struct Publication: Sendable, Hashable {
         /// The store's file.
         package var store: String
-        /// Of the stream: `HISTORY_<name>`.
+        /// The stream's name is `HISTORY_<name>`.
         package var name: String
         package var feed: FeedSource?
         package var stream = Stream()
         /// How often a snapshot is made.
         package var snapshotInterval: Duration = .seconds(86400)
-        /// How many snapshots stay.
+        /// How many snapshots are kept.
         package var keptSnapshots = 2
-        /// How many messages may wait for their acknowledgements.
+        /// How many messages may be unacknowledged.
         package var window = 256
-        /// How long the feed is not acknowledged after the server has a transaction: a server that does not sync
+        /// How long after the server has a transaction the feed is acknowledged: a server that does not sync
         /// each message may lose it.
         package var hold: Duration = .seconds(300)
-        /// How often the stream says that there is nothing new; nil for never.
+        /// How often the stream reports that there is nothing new; nil for never.
         package var beat: Duration?
     }
 
-    /// The daemon's feed, whose consumer keeps the history until it is in the stream.
+    /// The daemon's feed. Its consumer keeps the history until the stream has it.
     package struct FeedSource: Sendable, Hashable {
         package var consumer: String
         package var context: String
-        /// Nil for the daemon that runs as the system's service.
+        /// Nil for the daemon that runs as the system service.
         package var socket: String?
     }
 
     package struct Stream: Sendable, Hashable {
-        /// Whether it is made where it is missing.
+        /// Whether the stream is created if it is missing.
         package var create = true
         package var replicas = 1
         package var maxAge: Duration?
@@ -70,7 +71,7 @@ package struct NATSConfiguration: Sendable, Hashable {
 extension NATSConfiguration {
     /// Reads a configuration.
     ///
-    /// - Throws: `ConfigurationErrors` with all that is wrong in it.
+    /// - Throws: `ConfigurationErrors` with all problems of it.
     package static func load(file: String) throws(ConfigurationErrors) -> NATSConfiguration {
         let problems = ProblemList()
         let bytes: [UInt8]
@@ -93,11 +94,11 @@ extension NATSConfiguration {
 }
 
 extension NATSConfiguration {
-    /// What is wrong with the files that it names, by their keys.
+    /// The problems with the files that it names, by key.
     ///
-    /// systemd makes the credentials of a unit when it starts: they are not looked for.
+    /// systemd creates a unit's credentials when it starts the unit, so their files are not checked.
     ///
-    /// - Parameter isThere: Whether there is a file at a path.
+    /// - Parameter isThere: Whether a file exists at a path.
     package func missingFiles(_ isThere: (String) -> Bool) -> [String] {
         [
             ("credentials", credentials), ("nkeySeed", nkeySeed), ("tls.ca", tls?.authority),

@@ -56,7 +56,7 @@ enum NATSDecoder {
         return text
     }
 
-    /// The name of a domain is one token of a subject.
+    /// A domain's name is one token of a subject.
     private static func domain(_ node: DocumentNode) -> String? {
         let expected = "a JetStream domain, a word without dots, blanks and wildcards"
         guard let text = node.name(expected: expected) else { return nil }
@@ -156,7 +156,7 @@ enum NATSDecoder {
         return NATSConfiguration.Following(name: name, path: path)
     }
 
-    /// It is part of the stream's name and of subjects.
+    /// The name is part of the stream's name and of subjects.
     private static func streamName(_ fields: Fields, names: inout Claims) -> String? {
         guard let node = fields.required("name", "the stream's name"), let text = node.name() else {
             return nil

@@ -1,5 +1,5 @@
-/// The public part of a user's nkey: in base32, a byte that says whose it is, 32 of an Ed25519 key, and a CRC-16
-/// (https://github.com/nats-io/nkeys).
+/// The public part of a user's nkey, in base32: a byte for the kind of owner, the 32 bytes of an Ed25519 key,
+/// and a CRC-16 (https://github.com/nats-io/nkeys).
 enum NKey {
     private static let user: UInt8 = 20 << 3
 

@@ -1,8 +1,8 @@
 import Glibc
 
-/// Whether a plugin's command can be started: what can be known of that without doing so.
+/// Checks whether a plugin's command can be started, without starting it.
 package enum CommandCheck {
-    /// What is wrong with a program, and what mends it; nil where nothing is.
+    /// A program's problem and its remedy; nil if there is none.
     ///
     /// - Parameter path: Absolute.
     package static func problem(of path: String) -> String? {
@@ -15,7 +15,7 @@ package enum CommandCheck {
             return "\(path.quoted) is not executable; use \"chmod +x\""
         }
         let file = open(path, O_RDONLY | O_CLOEXEC)
-        // What may be executed and not be read is a program: the kernel reads it.
+        // A file that is executable but not readable is a binary: the kernel reads it.
         guard file >= 0 else { return nil }
         defer { close(file) }
         var bytes = [UInt8](repeating: 0, count: 256)

@@ -1,13 +1,13 @@
 import PersistentHistory
 
-/// A hook's names of other things, with the positions where they are written.
+/// The names to which a hook refers, with their positions.
 struct HookReferences {
     let hook: HookConfiguration
     let store: DocumentNode?
     let consumer: DocumentNode?
     let before: DocumentNode?
     let condition: DocumentNode?
-    /// Whether the kind could be read.
+    /// Whether the kind could be decoded.
     let kindIsKnown: Bool
 }
 

@@ -1,7 +1,7 @@
 import FoundationEssentials
 
-/// A hook's id: the name-based UUID (version 5 of RFC 9562) of its full name, so that it can be
-/// worked out anywhere: `uuidgen --sha1 --namespace 5b1b9f0c-6a0f-4c53-9d0c-3f6d1f2b7a41 --name plugin/hook`.
+/// A hook's id: the name-based UUID (version 5 of RFC 9562) of its full name. Any program can compute it:
+/// `uuidgen --sha1 --namespace 5b1b9f0c-6a0f-4c53-9d0c-3f6d1f2b7a41 --name plugin/hook`.
 enum HookID {
     private static let namespace: [UInt8] = [
         0x5b, 0x1b, 0x9f, 0x0c, 0x6a, 0x0f, 0x4c, 0x53, 0x9d, 0x0c, 0x3f, 0x6d, 0x1f, 0x2b, 0x7a, 0x41,
@@ -19,7 +19,7 @@ enum HookID {
     }
 }
 
-/// SHA-1 (FIPS 180-4), which version 5 prescribes. Names are made with it; nothing is secured by it.
+/// SHA-1 (FIPS 180-4), which version 5 prescribes. It only derives names, and has no security purpose.
 enum SHA1 {
     static func digest(_ message: [UInt8]) -> [UInt8] {
         var state: [UInt32] = [0x6745_2301, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476, 0xC3D2_E1F0]

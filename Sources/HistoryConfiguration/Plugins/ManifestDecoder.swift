@@ -1,24 +1,23 @@
 import PersistentHistory
 
-/// Decodes manifests, one after the other, and notes what is to be checked once all are known.
+/// Decodes manifests one after the other, and notes what to check once all are known.
 struct ManifestDecoder {
     private(set) var plugins: [PluginConfiguration] = []
     private(set) var references: [HookReferences] = []
-    /// False once a plugin or hook has no name that could be read: then a `before` that names
-    /// nothing may name that one.
+    /// False once the name of a plugin or a hook could not be read: an unknown `before` may then refer to it.
     private(set) var knowsAllNames = true
 
     private let existing: Set<String>
     private let checksCommands: Bool
     private var pluginNames = Claims()
 
-    /// - Parameter existing: Names of plugins that are there already.
+    /// - Parameter existing: The names of plugins that exist already.
     init(existing: Set<String> = [], checksCommands: Bool = false) {
         self.existing = existing
         self.checksCommands = checksCommands
     }
 
-    /// Nil for a manifest that could not be read.
+    /// Adds a manifest; nil for one that could not be read.
     mutating func add(_ root: DocumentNode?) {
         guard let root, let fields = root.document(["plugins"]) else {
             knowsAllNames = false
@@ -74,7 +73,7 @@ struct ManifestDecoder {
         var decoder = HookDecoder(plugin: plugin ?? "")
         let hooks = nodes.compactMap { decoder.decode($0) }
         if !decoder.knowsAllNames { knowsAllNames = false }
-        // Without the plugin's name a hook has no full name to be found by.
+        // Without the plugin's name, a hook has no full name.
         if plugin != nil { references += decoder.references }
         return hooks
     }
@@ -103,7 +102,7 @@ struct ManifestDecoder {
         return [program] + arguments
     }
 
-    /// - Returns: Variables with their values, and those whose values are secrets, with the credentials' names.
+    /// - Returns: Variables with their values, and secret variables with their credentials' names.
     private static func environment(_ node: DocumentNode) -> ([String: String], [String: String]) {
         guard let members = node.members(expected: "an object of texts by name") else { return ([:], [:]) }
         var environment: [String: String] = [:]
@@ -112,7 +111,7 @@ struct ManifestDecoder {
             if member.name.isEmpty || member.name.contains("=") || member.name.utf8.contains(0) {
                 member.report("expected a variable's name, not empty and without \"=\"")
             }
-            // A value may be a secret: it is not repeated in a message.
+            // A value may be a secret: messages do not repeat it.
             if case .object = member.node.value.content {
                 let fields = member.node.fields(["credential"])
                 credentials[member.name] = fields?.required("credential", CredentialName.expected).flatMap(
@@ -129,7 +128,7 @@ struct ManifestDecoder {
         return (environment, credentials)
     }
 
-    /// The system ends a text at the first NUL.
+    /// The system ends a string at the first NUL.
     private static func noNull(_ text: String, _ node: DocumentNode, _ what: String) -> String? {
         guard text.utf8.contains(0) else { return text }
         node.report("expected \(what) without NUL")
@@ -159,13 +158,13 @@ struct ManifestDecoder {
     }
 }
 
-/// The name of a secret that the service manager hands over: `LoadCredential=` of systemd.exec(5).
+/// The name of a secret that the service manager passes: `LoadCredential=` of systemd.exec(5).
 enum CredentialName {
     static let expected = "a credential's name, of letters, digits, \".\", \"_\" and \"-\""
 
     static func read(_ node: DocumentNode) -> String? {
         guard let name = node.plainName(expected: expected) else { return nil }
-        // It becomes a file's name.
+        // The name becomes a file name.
         if name.contains(where: { $0 != "." }) { return name }
         node.report(expected: expected)
         return nil

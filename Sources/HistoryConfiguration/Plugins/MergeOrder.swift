@@ -2,13 +2,13 @@ import PersistentHistory
 
 /// The order of the merge pipeline.
 package enum MergeOrder {
-    /// Puts each merge hook that has a `before` directly in front of the hook it names; the others
-    /// keep their order, as do several in front of the same one.
+    /// Moves each merge hook with a `before` directly in front of the hook that it names. The others keep their
+    /// order, and so do several in front of the same one.
     ///
-    /// To be applied to all merge hooks of a configuration at once, before those are chosen that
-    /// serve a consumer: otherwise a hook would lose its place with the one it refers to. A hook
-    /// whose `before` names none of the others keeps its own place; those of a cycle come last
-    /// (a manifest with either is refused, but hooks can be removed from a running daemon).
+    /// Apply it to all merge hooks of a configuration at once, before selecting those of a consumer: otherwise
+    /// a hook would lose its position along with the hook it refers to. A hook whose `before` names none of the
+    /// others keeps its position; those in a cycle come last. (A manifest with either is refused, but hooks can
+    /// be removed from a running daemon.)
     package static func arrange<H>(_ hooks: [H], name: (H) -> String, before: (H) -> String?) -> [H] {
         let names = Set(hooks.map(name))
         var inFront: [String: [Int]] = [:]
@@ -20,8 +20,8 @@ package enum MergeOrder {
                 roots.append(index)
             }
         }
-        // Depth first over a forest, with a stack of our own since a chain may be long: a hook is
-        // opened (those in front of it come first), then written.
+        // Depth first over a forest. An explicit stack is used because a chain may be long: a hook is opened
+        // (those in front of it come first), then written.
         var order: [Int] = []
         var stack: [(index: Int, isOpen: Bool)] = roots.reversed().map { ($0, false) }
         while let (index, isOpen) = stack.popLast() {
@@ -37,7 +37,7 @@ package enum MergeOrder {
         return order.map { hooks[$0] }
     }
 
-    /// The merge hooks of these plugins (those of the manifests, in their order) as the pipeline calls them.
+    /// The merge hooks of these plugins in the order of the pipeline. The plugins are in manifest order.
     package static func pipeline(of plugins: [PluginConfiguration]) -> [HookConfiguration] {
         arrange(plugins.flatMap(\.hooks).filter { $0.kind == .merge }, name: \.fullName, before: \.before)
     }

@@ -1,6 +1,6 @@
 import PersistentHistory
 
-/// Checks the names that hooks give of stores, consumers and one another.
+/// Checks the names of stores, consumers and other hooks to which hooks refer.
 struct ReferenceCheck {
     let references: [HookReferences]
 
@@ -14,7 +14,7 @@ struct ReferenceCheck {
                 stores += configuration.templates.filter { $0.mayHave(name) }.map(\.prototype)
                 if stores.isEmpty {
                     node.reportUnknown("store", name, known: configuration.storesAndPrototypes.map(\.name))
-                    // Any store may be meant; the consumer is looked for in all.
+                    // The hook is for any store, so all are searched for the consumer.
                     stores = configuration.storesAndPrototypes
                 }
             }
@@ -38,7 +38,7 @@ struct ReferenceCheck {
 
     // MARK: Conditions
 
-    /// Checks conditions against the stores that are there now. This reads them.
+    /// Checks conditions against the existing stores, and reads these.
     func checkConditions(of configuration: DaemonConfiguration) {
         for reference in references {
             let hook = reference.hook
@@ -66,7 +66,7 @@ struct ReferenceCheck {
             }
             return
         }
-        // What else is wrong with a store is said elsewhere.
+        // Other problems of a store are reported elsewhere.
         let found = try? condition.problem(
             in: store.path, takesDeletes: takesDeletes, mayLackTable: mayLackTable)
         if let problem = found ?? nil { node.report("store \(store.name.quoted): \(problem)") }
@@ -74,7 +74,7 @@ struct ReferenceCheck {
 
     // MARK: Contexts
 
-    /// - Parameter complete: Whether all plugins are known, so that a name not found is wrong.
+    /// - Parameter complete: Whether all plugins are known, so that an unknown name is an error.
     static func checkContext(
         _ name: String, at node: DocumentNode, in plugins: [PluginConfiguration], complete: Bool
     ) {
@@ -92,7 +92,7 @@ struct ReferenceCheck {
 
     /// - Parameters:
     ///   - others: Hooks that are registered already.
-    ///   - complete: Whether all hooks are known, so that a name not found is wrong.
+    ///   - complete: Whether all hooks are known, so that an unknown name is an error.
     func checkOrder(besides others: [HookConfiguration], complete: Bool) {
         let all =
             references.map { (hook: $0.hook, isMerge: $0.hook.kind == .merge || !$0.kindIsKnown) }
@@ -111,7 +111,7 @@ struct ReferenceCheck {
         checkCycles(besides: others)
     }
 
-    /// Each cycle is reported once, at the hook of it that is met first.
+    /// Reports each cycle once, at the first of its hooks.
     private func checkCycles(besides others: [HookConfiguration]) {
         let hooks = references.map(\.hook) + others
         let pairs = hooks.compactMap { hook in hook.before.map { (hook.fullName, $0) } }
@@ -125,7 +125,8 @@ struct ReferenceCheck {
                 name = next
                 way.append(name)
             }
-            // Back on this walk's own way (and not on an earlier one's): the part from there on is the cycle.
+            // It returns to a hook of this walk (and not of an earlier one): the part from there on is the
+            // cycle.
             guard let entry = way.firstIndex(of: name), entry < way.count - 1 else { continue }
             let cycle = way[entry...]
             if cycle.count == 2 {

@@ -1,13 +1,14 @@
 package import PersistentHistory
 
-/// All that takes a store and a hook to a daemon under systemd: files and commands, in the order in which they are made.
+/// The files and commands that add a store and a hook to a daemon under systemd, in order.
 ///
-/// Nothing that is there is changed: the store comes by a file of its own in `conf.d`, the hook by a manifest of its own.
+/// It changes no existing file: the store gets a file of its own in `conf.d`, and the hook a manifest of its
+/// own.
 package struct SetupPlan: Sendable, Equatable {
     package struct Hook: Sendable, Equatable {
-        /// Of the plugin and its hook.
+        /// The name of the plugin and of its hook.
         package var name: String
-        /// The program as it was written; it is copied to where the daemon sees it.
+        /// The program as given; it is copied to a folder that the daemon sees.
         package var file: String
         package var entity: String?
         package var mode: PluginConfiguration.Mode
@@ -17,13 +18,13 @@ package struct SetupPlan: Sendable, Equatable {
         }
     }
 
-    /// A store as the configuration has it, or will have it.
+    /// A store, as it is configured or is to be configured.
     package struct Store: Sendable, Equatable {
         package var name: String
         package var path: String
-        /// The author for whom the hook is called.
+        /// The author for which the hook is called.
         package var consumer: String
-        /// Whether the configuration has it already.
+        /// Whether it is configured already.
         package var isConfigured: Bool
 
         package init(name: String, path: String, consumer: String, isConfigured: Bool) {
@@ -34,9 +35,9 @@ package struct SetupPlan: Sendable, Equatable {
 
     package var store: Store
     package var hook: Hook
-    /// Nil for the daemon itself.
+    /// Nil for the main daemon.
     package var instance: String?
-    /// Whether the main configuration is there.
+    /// Whether the main configuration exists.
     package var hasConfiguration: Bool
     package var deployment: DeploymentPlan
 
@@ -61,15 +62,15 @@ package struct SetupPlan: Sendable, Equatable {
 
     private var folder: String { Self.folder(ofInstance: instance) }
     package var socket: String { "/run/historyd\(instance.map { "-\($0)" } ?? "")/control.sock" }
-    /// Outside of every home and every package.
+    /// Outside of all home folders and packages.
     private var program: String { "/usr/local/libexec/historyd/\(hook.name)" }
     private var manifest: String { "\(folder)/hooks.d/\(hook.name).json" }
     private var dropIn: String { "\(folder)/conf.d/\(hook.name).json" }
 
-    /// The files that it makes, none of which may be there.
+    /// The files that it creates. None of them may exist.
     package var newFiles: [String] { [manifest, dropIn, program] }
 
-    /// A script for root's shell.
+    /// A shell script for root.
     package var script: String {
         var script = """
             #!/bin/sh

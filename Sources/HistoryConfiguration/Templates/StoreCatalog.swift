@@ -1,14 +1,14 @@
 import PersistentHistory
 
-/// The stores that there are: those of the configuration, and those of the files that templates find.
+/// All stores: those of the configuration, and those of the files that templates find.
 ///
-/// A name and a file are one store's: the first one's that was there. What comes later waits until the other is gone.
+/// A name or a file belongs to one store, the first that claims it. A later one waits until the first is gone.
 package struct StoreCatalog: Sendable {
     /// A file that a template found.
     package struct File: Sendable, Hashable {
         /// The index of the template.
         package let template: Int
-        /// Below its folder.
+        /// Relative to the template's folder.
         package let path: String
 
         package init(template: Int, path: String) {
@@ -20,25 +20,25 @@ package struct StoreCatalog: Sendable {
     /// Why a file is not served.
     package enum Refusal: Sendable, Hashable {
         case name(TemplateFile.Refusal)
-        /// Another file has the name.
+        /// Another file has the name already.
         case nameTaken(name: String, by: String)
-        /// Another entry has the file.
+        /// Another entry has the file already.
         case fileTaken(by: String)
     }
 
     package struct Change: Sendable {
         package var begun: [StoreConfiguration] = []
-        /// Names.
+        /// The names of ended stores.
         package var ended: [String] = []
         package var refused: [(path: String, why: Refusal)] = []
     }
 
     private let templates: [StoreTemplate]
     private var served: [File: StoreConfiguration] = [:]
-    /// Who has each name and each path.
+    /// The path that owns each name; the name that owns each path is in `paths`.
     private var owners: [String: String] = [:]
     private var paths: [String: String] = [:]
-    /// What waits for a name or for a path.
+    /// The files that wait for a name or a path.
     private var waiting: [String: Set<File>] = [:]
     private var key: [File: String] = [:]
 
@@ -53,7 +53,7 @@ package struct StoreCatalog: Sendable {
     /// The stores of templates, in no order.
     package var stores: [StoreConfiguration] { Array(served.values) }
 
-    /// A file is a store now.
+    /// Adds a file that is now a store.
     package mutating func appear(_ file: File) -> Change {
         var change = Change()
         guard served[file] == nil, key[file] == nil, templates.indices.contains(file.template) else {
@@ -81,7 +81,7 @@ package struct StoreCatalog: Sendable {
         return change
     }
 
-    /// A file is a store no more. What waited for its name comes in its place.
+    /// Removes a file that is no longer a store. A file that waited for its name takes its place.
     package mutating func disappear(_ file: File) -> Change {
         var change = Change()
         if let key = key.removeValue(forKey: file) {
@@ -97,7 +97,7 @@ package struct StoreCatalog: Sendable {
                 self.key[file] = nil
                 let next = appear(file)
                 change.begun += next.begun
-                // That it waits is known.
+                // It is known to wait.
             }
         }
         return change

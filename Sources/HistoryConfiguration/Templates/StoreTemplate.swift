@@ -1,20 +1,20 @@
 package import PersistentHistory
 
-/// An entry of `stores` with a folder: each file in it that fits is a store.
+/// An entry of `stores` with a folder: each matching file in it is a store.
 package struct StoreTemplate: Sendable, Hashable {
     /// Absolute.
     package var folder: String
-    /// Of the names of files.
+    /// For file names.
     package var pattern: NamePattern
-    /// Whether the folders in it count, too.
+    /// Whether subfolders count, too.
     package var isRecursive = false
-    /// The most files that are followed: stores, and files that may become one.
+    /// The maximum number of files to follow: stores, and files that may become stores.
     package var maximumStores = Self.defaultMaximum
-    /// For how long the state is kept of a store that is gone; nil where that is as for any store.
+    /// How long to keep the state of a store that is gone; nil for the same time as for any store.
     package var keepState: Duration?
-    /// Whether the metrics have each of its stores, and not their sum alone.
+    /// Whether the metrics list each of its stores, and not only their sum.
     package var hasMetricsPerStore = false
-    /// One of its stores, with placeholders in its name, in its replicas' paths and in their groups. It has no path.
+    /// One of its stores, with placeholders in its name, its replicas' paths and their groups. It has no path.
     package var prototype: StoreConfiguration
 
     package static let defaultMaximum = 10_000
@@ -23,13 +23,13 @@ package struct StoreTemplate: Sendable, Hashable {
     /// The template's name, with its placeholders.
     package var name: String { prototype.name }
 
-    /// What the names of its stores have in common.
+    /// A pattern that matches the names of its stores.
     package var namePattern: NamePattern { TemplateText(name).pattern }
 
-    /// Whether one of its stores may be meant by a name or a pattern.
+    /// Whether a name or a pattern may refer to one of its stores.
     package func mayHave(_ name: String) -> Bool { namePattern.intersects(NamePattern(name)) }
 
-    /// Whether both find their stores by the same files.
+    /// Whether both find the same files.
     package func watchesSameFiles(as other: StoreTemplate) -> Bool {
         folder.hasSameBytes(as: other.folder) && pattern == other.pattern && isRecursive == other.isRecursive
             && maximumStores == other.maximumStores
@@ -47,7 +47,7 @@ package struct StoreTemplate: Sendable, Hashable {
             ?? false
     }
 
-    /// The store of a file.
+    /// The store for a file.
     ///
     /// - Throws: `TemplateFile.Refusal` where its name would be too long.
     package func store(of file: TemplateFile) throws(TemplateFile.Refusal) -> StoreConfiguration {
@@ -81,7 +81,7 @@ struct TemplateText: Sendable, Hashable {
     }
 
     private var parts: [Part] = []
-    /// What stands in braces and is no placeholder.
+    /// Text in braces that is not a placeholder.
     private(set) var unknown: [String] = []
 
     init(_ text: String) {
@@ -100,10 +100,10 @@ struct TemplateText: Sendable, Hashable {
         parts.append(.text(String(rest)))
     }
 
-    /// Whether each file gives another text, but for files of one name.
+    /// Whether different files give different texts, except for files of the same name.
     var hasPlaceholder: Bool { parts.contains { $0 == .name || $0 == .path } }
 
-    /// What stands before the first placeholder.
+    /// The text before the first placeholder.
     var beginning: String {
         var beginning = ""
         for part in parts {
@@ -123,7 +123,7 @@ struct TemplateText: Sendable, Hashable {
         }.joined()
     }
 
-    /// Each placeholder is a star.
+    /// The pattern with a star for each placeholder.
     var pattern: NamePattern {
         NamePattern(
             parts.map { part in

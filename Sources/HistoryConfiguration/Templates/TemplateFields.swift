@@ -1,6 +1,6 @@
 import PersistentHistory
 
-/// What an entry of `stores` has that names a folder, and the rules for its texts.
+/// The keys of an entry with a folder, and the rules for its texts.
 struct TemplateFields {
     static let keys = [
         "folder", "pattern", "recursive", "maximumStores", "keepState", "rest", "metricsPerStore",
@@ -14,7 +14,7 @@ struct TemplateFields {
     private let rest: (time: Duration, node: DocumentNode)?
     private let hasMetricsPerStore: Bool
 
-    /// For an entry without a folder.
+    /// Refuses these keys in an entry without a folder.
     static func refuse(_ fields: Fields) {
         for key in keys { fields.refuse(key, "only an entry with a \"folder\" has it") }
     }
@@ -71,7 +71,7 @@ struct TemplateFields {
         node.report("expected {name} or {path} in it, because each store needs its own; found \(text.excerpt)")
     }
 
-    /// A replica in the folder whose name fits the pattern would be a store itself.
+    /// A replica in the folder whose name matches the pattern would be a store itself.
     func checkReplica(_ path: String, at node: DocumentNode) {
         checkPlaceholders(of: path, at: node)
         Self.requirePlaceholder(in: path, at: node)
@@ -79,7 +79,7 @@ struct TemplateFields {
         let beginning = TemplateText(path).beginning
         let home = FileIdentity.of(beginning.isEmpty ? "/" : PathNames.parent(of: "\(beginning)?"))
         let own = FileIdentity.of(folder)
-        // Where a placeholder is a folder's name, any folder from there on may be the one.
+        // If a placeholder is part of a folder's name, any folder from there on may match.
         let hasFolderByName = TemplateText(path).pattern.text.utf8
             .dropFirst(beginning.utf8.count).contains(UInt8(ascii: "/"))
         let isBelow = "\(home)/".hasPrefix("\(own)/")

@@ -1,23 +1,24 @@
-/// A file in a template's folder, by its path below it.
+/// A file in a template's folder, by its relative path.
 ///
-/// Whoever may create files there chooses the names, and a name becomes a part of the store's name: of log lines, metrics,
-/// paths and requests. So only letters and digits of ASCII, `.`, `_`, `-`, `@`, `+` and `=` are taken, and no name begins with `.` or `-`.
+/// A user that may create files there chooses their names, and a name becomes a part of the store's name, and
+/// so of log lines, metrics, paths and requests. Only ASCII letters and digits, `.`, `_`, `-`, `@`, `+` and `=`
+/// are therefore allowed, and a name may not start with `.` or `-`.
 package struct TemplateFile: Sendable, Hashable {
-    /// Why a file is no store.
+    /// Why a file is not a store.
     package enum Refusal: Error, Sendable, Hashable {
-        /// A name with other characters, or that begins with `.` or `-`.
+        /// The name has other characters, or starts with `.` or `-`.
         case unusableName
         case tooLong
-        /// Too many folders on the way.
+        /// The path has too many folders.
         case tooDeep
     }
 
     /// The longest name of a file or a folder, in bytes.
     package static let longestName = 120
-    /// How many folders may be on the way.
+    /// How many folders a path may have.
     package static let mostFolders = 8
 
-    /// Below the template's folder.
+    /// Relative to the template's folder.
     package let path: String
     package let fileName: String
 
@@ -46,7 +47,7 @@ package struct TemplateFile: Sendable, Hashable {
         }
     }
 
-    /// Whether it is in a folder below the template's.
+    /// Whether it is in a subfolder.
     var isInFolder: Bool { path.utf8.count > fileName.utf8.count }
 
     /// The file's name without its extension.

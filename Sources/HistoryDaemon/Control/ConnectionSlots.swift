@@ -1,13 +1,13 @@
 import PersistentHistory
 
-/// How many connections to the control socket there may be at once, each of which costs a descriptor and
-/// memory. No user can take the slots of all others.
+/// Limits the connections to the control socket, because each takes a descriptor and memory. No user can take
+/// all the slots of others.
 ///
 /// Root and the daemon's user are not limited: operators must always be able to connect.
 final class ConnectionSlots: Sendable {
-    /// For all users together, besides one for each feed: programs at feeds stay.
+    /// For all users together, in addition to one for each feed: consumers of feeds stay connected.
     static let most = 64
-    /// For one user, besides one for each feed.
+    /// For one user, in addition to one for each feed.
     static let mostOfOne = 16
 
     private struct State {
@@ -40,7 +40,7 @@ final class ConnectionSlots: Sendable {
         }
     }
 
-    /// One connection's slot, until it is left.
+    /// One connection's slot.
     final class Place: Sendable {
         private let userID: UInt32
         private let slots: Locked<ConnectionSlots?>
@@ -53,7 +53,7 @@ final class ConnectionSlots: Sendable {
 
         deinit { leave() }
 
-        /// The connection is over, or is not counted any more.
+        /// Releases the slot: the connection has ended, or no longer counts.
         func leave() {
             let slots = self.slots.withLock { slots in
                 defer { slots = nil }

@@ -4,16 +4,16 @@ import Logging
 import NIOCore
 import NIOHTTP1
 
-/// One connection to the control socket: it is asked one thing, which is answered, and closed.
+/// One connection to the control socket: it carries one request and one response.
 ///
-/// What a client can send, hold and wait for is bounded: the head by the decoder (`headLimits`), the body,
-/// the time that the request and the taking of its answer last, and the connections of one user.
+/// Everything a client can send, hold or wait for is bounded: the head by the decoder (`headLimits`), the body,
+/// the time for the request and for reading the response, and the number of connections of one user.
 struct ControlConnection {
-    /// How long a request may take to come, and its answer to be taken.
+    /// How long a request may take to arrive, and a response to be read.
     static let timeout: TimeAmount = .seconds(30)
-    /// More bytes are no manifest.
+    /// No manifest is larger.
     static let largestBody = 1 << 20
-    /// For users without permission to add hooks: nothing else has a body.
+    /// For users without permission to add hooks: no other request has a body.
     static let largestIgnoredBody = 4096
 
     /// Far more than any request needs.
@@ -34,7 +34,7 @@ struct ControlConnection {
     let handler: ControlHandler
     let slots: ConnectionSlots
 
-    /// - Throws: What a client that goes away leads to.
+    /// - Throws: An error of the connection, when the client disconnects.
     func serve(_ connection: HTTPServer.Connection) async throws {
         try await connection.executeThenClose { inbound, outbound in
             let peer = try await Peer(of: channel)
@@ -58,13 +58,13 @@ struct ControlConnection {
                         try await channel.close()
                     }
                 }
-                // The client has gone, or has its answer.
+                // The client has disconnected, or has its response.
                 group.cancelAll()
             }
         }
     }
 
-    /// Says so before anything is read: the answer is small enough for any socket's buffer.
+    /// Refuses the peer before anything is read: the response fits into any socket's buffer.
     private func refuse(_ peer: Peer, _ outbound: ControlResponse.Writer) async throws {
         handler.repeatedLines.log("not let in", by: peer) { [logger = handler.logger] more in
             logger.warning(

@@ -5,7 +5,7 @@ import HistoryControl
 import HistoryPlugins
 import PersistentHistory
 
-/// What `historyctl doctor` asks for. It looks, and changes nothing.
+/// Answers `historyctl doctor`. It only reads.
 extension ControlHandler {
     func examine(_ name: String?) async throws(ControlError) -> DoctorReport {
         var findings: [DoctorReport.Finding] = []
@@ -13,7 +13,7 @@ extension ControlHandler {
         let verdict = await health()
         let stores = try await stores(name)
         for store in stores {
-            // Of a folder's stores only what is wrong is named, unless these are asked for.
+            // For a folder's stores, only problems are named, unless the request is for these stores.
             let isOneOfMany = name == nil && store.configuration.template != nil
             defer { if isOneOfMany { findings.removeAll { $0.problem == nil && $0.note == nil } } }
             let path = store.configuration.path
@@ -22,9 +22,9 @@ extension ControlHandler {
             var problems =
                 Self.missing(path)
                 + (isOnlyRead ? Self.readingProblems(path) : StoreAccess.problems(of: path, isPolled: isPolled))
-            // Rights and files that are missing are named above, with what mends them.
+            // Permissions and missing files are named above, with their remedies.
             if problems.isEmpty { problems = Self.problems(of: store.name, in: verdict) }
-            // A store that cannot be read has said so.
+            // A store that cannot be read is reported above.
             let notes =
                 problems.isEmpty
                 ? await onPool {
@@ -54,8 +54,8 @@ extension ControlHandler {
         return DoctorReport(user: Self.user, findings: findings)
     }
 
-    /// Whether each command can be started, and its interpreter works in the daemon's own sandbox. Each interpreter is started
-    /// once.
+    /// Checks that each command can be started and that its interpreter works in the daemon's own sandbox. Each
+    /// interpreter is started once.
     private func pluginFindings() async -> [DoctorReport.Finding] {
         var findings: [DoctorReport.Finding] = []
         var known: [InterpreterTrial: String?] = [:]
@@ -96,14 +96,15 @@ extension ControlHandler {
             ? [.init(check, subject, note: note)] : problems.map { .init(check, subject, problem: $0) }
     }
 
-    /// Of a store that is only read, with its log.
+    /// For a store that is only read, with its log.
     private static func readingProblems(_ path: String) -> [String] {
         ["", "-wal", "-shm"].map { path + $0 }.filter { access($0, F_OK) == 0 && access($0, R_OK) != 0 }.map {
             "The file \"\($0)\" cannot be read by this user."
         }
     }
 
-    /// What health says of the store itself: nothing is wrong only where both say so.
+    /// What the health report says about the store itself: the doctor and the health report must agree that
+    /// nothing is wrong.
     private static func problems(of store: String, in verdict: HealthReport) -> [String] {
         let causes: [HealthReport.Cause] = [
             .storeNotOpen, .storeStuck, .stateNotWritable, .notTracked, .cleaningFailing,
@@ -122,11 +123,12 @@ extension ControlHandler {
         return name == number ? number : "\(name) (\(number))"
     }
 
-    /// A clock that was set back, or never set: times of transactions, and with them lag, mean nothing then.
+    /// A clock that was set back, or never set: the times of transactions, and therefore lag, mean nothing
+    /// then.
     private func clockProblem(_ store: RunningStore) async -> String? {
         let positions: StoreControl.Positions
         let backlog: Backlog?
-        // It was looked at while it was open.
+        // It was checked while the store was open.
         if store.control.isResting { return nil }
         do {
             positions = try await store.control.positions()
@@ -134,7 +136,7 @@ extension ControlHandler {
             backlog =
                 before >= 0 ? try await store.control.backlogs(after: [before], of: []).positions[before] : nil
         } catch {
-            // Said of the store itself.
+            // Reported for the store itself.
             return nil
         }
         let now = HistoryTimestamp.now.milliseconds
@@ -145,17 +147,17 @@ extension ControlHandler {
             "The time of the newest transaction is \(newest), but the time now is \(HistoryTimestamp.now): the clock was set back. See timedatectl."
     }
 
-    /// How many inotify watches a store needs: its file, its `-wal`, its `-journal`.
+    /// The inotify watches that a store needs: for its file, its `-wal` and its `-journal`.
     private static let watchesOfStore = 3
 
-    /// What the limit of inotify watches must be for folders that are as full as they may be.
+    /// What the limit of inotify watches must be for folders that hold as many stores as they may.
     private static func watches(stores: Int, _ configuration: DaemonConfiguration) -> DoctorReport.Finding? {
         if configuration.templates.isEmpty { return nil }
         let most = configuration.stores.count + configuration.templates.map(\.maximumStores).reduce(0, +)
         let needed = most * watchesOfStore + 64
         let text =
             "\(stores, "store") need about \(stores * watchesOfStore) inotify watches, and \(most) (\"maximumStores\") about \(needed)"
-        // The sandbox hides it.
+        // The sandbox hides the file.
         let limit = Int(AtomicFile.text("/proc/sys/fs/inotify/max_user_watches").filter(\.isNumber))
         guard let limit, limit < needed else {
             return .init(.inotify, "watches", note: "\(text). fs.inotify.max_user_watches must be no less.")
@@ -165,7 +167,7 @@ extension ControlHandler {
             problem: "\(text). The limit is \(limit). As root: sysctl fs.inotify.max_user_watches=\(needed)")
     }
 
-    /// By trying: the sandbox hides the limits themselves (`ProcSubset=pid`).
+    /// Tries it: the sandbox hides the limits themselves (`ProcSubset=pid`).
     private static func inotifyProblem() -> String? {
         let descriptor = inotify_init1(Int32(IN_CLOEXEC))
         guard descriptor >= 0 else {
@@ -180,7 +182,7 @@ extension ControlHandler {
         return nil
     }
 
-    /// Less is soon used up by a write-ahead log.
+    /// A write-ahead log soon fills less.
     private static let leastSpace: UInt64 = 64 << 20
 
     private static func spaceProblem(_ folder: String) -> String? {

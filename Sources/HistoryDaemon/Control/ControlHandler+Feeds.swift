@@ -2,9 +2,9 @@ import HistoryControl
 import Logging
 import PersistentHistory
 
-/// Programs that are connected to feeds.
+/// Clients of feeds.
 extension ControlHandler {
-    /// Sends a program what its feed has for it, until it goes.
+    /// Sends a client what its feed has for it, until the client disconnects.
     func feed(_ request: FeedRequest, _ peer: Peer, _ response: ControlResponse) async throws {
         let (store, feed) = try await feed(request)
         try await admit(peer, to: feed, of: store)
@@ -14,7 +14,7 @@ extension ControlHandler {
         let isConnected = Locked(false)
         defer {
             if isConnected.withLock({ $0 }) {
-                // A program may come and go without end.
+                // A client may connect and disconnect in an endless loop.
                 repeatedLines.log("\(feed) of \(store.name) was left", by: peer) { more in
                     logger.info("\(peer) has left the feed \"\(feed)\"\(more).", metadata: fields)
                 }
@@ -32,7 +32,8 @@ extension ControlHandler {
             send: { try await response.write($0) })
     }
 
-    /// A feed with values of rows is only for who could read them in the store; any other has the objects' ids.
+    /// Admits a peer to a feed with values of rows only if it could read them in the store. Every peer may have
+    /// a feed with object ids only.
     private func admit(_ peer: Peer, to feed: FeedID, of store: RunningStore) async throws {
         let context = store.served.consumers.filter { $0.author == feed.consumer }.flatMap(\.feeds)
             .first { $0.name == feed.context }
@@ -43,7 +44,7 @@ extension ControlHandler {
         )
     }
 
-    /// Root and the daemon's user may also skip what the feed has not sent.
+    /// Acknowledges a position. Only root and the daemon's user may skip items that the feed has not sent.
     func acknowledge(_ request: FeedRequest, _ text: String, _ peer: Peer) async throws -> PositionReport {
         let (store, feed) = try await feed(request)
         let cursor = try await store.control.acknowledge(
@@ -52,7 +53,7 @@ extension ControlHandler {
             store: store.name, consumer: feed.consumer, context: feed.context, cursor: cursor.description)
     }
 
-    /// How many programs can be connected to feeds.
+    /// How many clients can be connected to feeds.
     var feedCount: Int {
         get async { await engine.stores.flatMap(\.served.consumers).reduce(0) { $0 + $1.feeds.count } }
     }

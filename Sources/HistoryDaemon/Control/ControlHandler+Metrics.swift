@@ -4,7 +4,7 @@ import HistoryControl
 import PersistentHistory
 
 extension ControlHandler {
-    /// What `GET /v1/metrics` answers.
+    /// The response to `GET /v1/metrics`.
     func metrics() async -> [UInt8] {
         let report = await status()
         let detailed = Set(await engine.folders.map(\.template).filter(\.hasMetricsPerStore).map(\.name))
@@ -12,7 +12,7 @@ extension ControlHandler {
             store.configuration.template.map { detailed.contains($0) } ?? true
         }
         let sizes = await forEachStore(measured) { store in
-            // One that is not open, or locked at the moment, has none.
+            // A store that is not open, or is locked at the moment, has no size.
             (store.name, try? await store.control.historySize())
         }
         return MetricsReport(
@@ -25,7 +25,7 @@ extension ControlHandler {
         ).text()
     }
 
-    /// What `GET /v1/health` answers.
+    /// The response to `GET /v1/health`.
     func health() async -> HealthReport {
         await measure()
         return dependencies.status.read { $0.health(at: .now) }

@@ -5,7 +5,7 @@ import PersistentHistory
 
 /// Consumers that an operator moves.
 extension ControlHandler {
-    /// Says what a move would be, and unless that is all that is asked for, makes it.
+    /// Reports what a move would do and, unless it is a dry run, moves the consumer.
     func move(
         _ consumer: String, to text: String, in storeName: String?, skips: Bool, dryRun: Bool, _ peer: Peer
     ) async throws -> MoveReport {
@@ -27,7 +27,7 @@ extension ControlHandler {
         return report
     }
 
-    /// A token, a time, or one of the ends.
+    /// Parses a token, a time, or one end of the history.
     private static func target(_ text: String) throws(ControlError) -> MoveTarget {
         switch text {
         case "oldest": return .oldest

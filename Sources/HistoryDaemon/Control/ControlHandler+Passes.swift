@@ -3,12 +3,13 @@ import HistoryControl
 import Logging
 import PersistentHistory
 
-/// Passes: to start, wait for and follow them.
+/// Starts passes, waits for them and follows them.
 extension ControlHandler {
-    /// How long a pass is waited for where nothing else is said.
+    /// The default timeout of a pass.
     static let runTimeout: Duration = .seconds(60)
 
-    /// A pass now, what failed included: returns when each consumer is level or has failed again.
+    /// Runs a pass now, with everything that failed. Returns when each consumer is caught up or has failed
+    /// again.
     ///
     /// - Throws: `ControlError` with `.timedOut` if that takes longer than the timeout.
     func run(_ name: String?, _ timeout: String?) async throws -> ConsumerList {
@@ -27,11 +28,11 @@ extension ControlHandler {
         return ConsumerList(consumers: await consumers(of: stores))
     }
 
-    /// Begins a pass of all stores, and waits for it.
+    /// Starts a pass of all stores, and waits for it.
     private func pass(_ stores: [RunningStore], within limit: Duration) async throws -> Bool {
         var waits: [(consumer: RuntimeStatus.ConsumerID, failures: Int, newest: HistoryToken)] = []
         for store in stores {
-            // One that is paused alone stays where it is.
+            // A consumer that is paused by itself stays where it is.
             let paused = Set(store.pausedConsumers)
             let consumers = store.served.consumers.filter { !paused.contains($0.author) }.map {
                 RuntimeStatus.ConsumerID(store: store.name, consumer: $0.author)
@@ -49,7 +50,7 @@ extension ControlHandler {
         return true
     }
 
-    /// The consumers that are not level, and why.
+    /// The consumers that lag, and why.
     private func unfinished(_ stores: [RunningStore]) async -> String {
         let consumers = await consumers(of: stores).filter { $0.state != .level }
         let reasons = consumers.prefix(3).map { consumer in
@@ -80,14 +81,14 @@ extension ControlHandler {
         let end = ContinuousClock.now + (timeout ?? .seconds(3600))
         let consumer = RuntimeStatus.ConsumerID(store: store.name, consumer: name)
         let reached = try await within(timeout) { [status = dependencies.status] in
-            // A store that reads much, or waits for a lock, may answer late: that is what the timeout is for.
+            // A store that reads much, or waits for a lock, may answer late: the timeout covers that, too.
             try await store.control.check(token, until: end)
             return await status.wait(for: consumer) { state -> HistoryToken? in
                 state.isDone(with: token) ? state.cursor : nil
             }
         }
         guard let reached else {
-            // It may be gone meanwhile.
+            // The store may be gone by now.
             _ = try await self.store(storeName, with: name)
             let state = dependencies.status.consumer(consumer)
             var position = state.cursor.map { "it is at \($0)" } ?? "it has no position yet"
@@ -112,9 +113,9 @@ extension ControlHandler {
 
     // MARK: Following
 
-    /// Sends transactions as they are committed, one a line, until the client goes.
+    /// Sends transactions as they are committed, one a line, until the client disconnects.
     ///
-    /// Who may not read the store gets no values of its rows: no tombstones.
+    /// A peer that may not read the store gets no values of its rows, that is, no tombstones.
     func follow(
         _ storeName: String?, _ consumer: String?, _ afterText: String?, _ peer: Peer,
         _ response: ControlResponse

@@ -2,9 +2,9 @@ import HistoryControl
 import Logging
 import PersistentHistory
 
-/// Stores and consumers whose delivery an operator holds.
+/// Pauses and resumes the delivery of stores and consumers.
 extension ControlHandler {
-    /// What is paused or resumed: a store, or one of its consumers.
+    /// A store, or one of its consumers, that is paused or resumed.
     private struct Paused {
         let store: RunningStore
         let consumer: String?
@@ -24,7 +24,7 @@ extension ControlHandler {
 
     private func paused(_ name: String?, _ consumer: String?) async throws(ControlError) -> [Paused] {
         guard let consumer else { return try await stores(name).map { Paused(store: $0, consumer: nil) } }
-        // A pattern means all that fit.
+        // A pattern stands for all stores that match.
         let stores =
             name.map(NamePattern.isPattern) ?? false
             ? try await stores(name, with: consumer) : [try await store(name, with: consumer)]
@@ -48,7 +48,7 @@ extension ControlHandler {
 
     func resume(_ name: String?, consumer: String?, _ peer: Peer) async throws -> PauseReport {
         let all = try await paused(name, consumer)
-        // First, so that a restart finds nothing paused that was said to go on.
+        // The file is written first, so that a restart does not pause again what was resumed.
         try await keepPauses(all, false)
         for each in all where each.isPaused {
             each.store.control.passes.release(by: each.holder)
@@ -60,7 +60,7 @@ extension ControlHandler {
 
     private func keepPauses(_ all: [Paused], _ kept: Bool) async throws {
         let pauses = all.map(\.kept).filter { engine.keptPauses.contains($0) != kept }
-        // A disk, and a reload, are waited for only where there is something to write.
+        // It waits for a disk, and for a reload, only where there is something to write.
         if pauses.isEmpty { return }
         try await jobs.perform { [engine] in
             try await onPool { () async throws in try engine.keptPauses.set(pauses, kept: kept) }
@@ -88,14 +88,14 @@ extension ControlHandler {
 }
 
 extension RunningStore {
-    /// The consumers that are held alone.
+    /// The consumers that are paused by themselves.
     var pausedConsumers: [String] {
         served.consumers.map(\.author).filter { control.passes.isHeld(by: .consumer(BinaryText($0))) }
     }
 }
 
 extension RuntimeStatus {
-    /// Takes over what an operator holds of a store.
+    /// Copies a store's pauses into the status.
     mutating func setPaused(of store: RunningStore) {
         setPaused(store.control.passes.isHeld(by: .operatorOrder), store.name)
         let paused = Set(store.pausedConsumers)

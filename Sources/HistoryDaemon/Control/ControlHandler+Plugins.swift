@@ -5,7 +5,7 @@ import HistoryPlugins
 import Logging
 import PersistentHistory
 
-/// Plugins: shown, started again, tried.
+/// Lists, restarts and tests plugins.
 extension ControlHandler {
     func pluginList() async -> PluginList {
         let catalog = await engine.catalog
@@ -33,7 +33,7 @@ extension ControlHandler {
         return PluginRestart(plugin: name, problem: problem)
     }
 
-    /// Makes a call to one hook: of a past transaction, or of an invented one.
+    /// Makes a call to one hook: for a past transaction, or for a made-up one.
     func testPlugin(
         _ name: String, _ hookName: String?, _ tokenText: String?, dryRun: Bool, _ peer: Peer
     ) async throws -> PluginTest {
@@ -70,7 +70,8 @@ extension ControlHandler {
         return await sample.make(trial.header, call)
     }
 
-    /// A store that is not open has no entities to invent a change of.
+    /// The parameters of the call; nil if there are none. A store that is not open has no entities to make up a
+    /// change of.
     private func parameters(of trial: TrialCall, _ token: HistoryToken?, in store: RunningStore?) async throws
         -> [UInt8]?
     {
@@ -110,9 +111,9 @@ extension ControlHandler {
 }
 
 extension Engine {
-    /// Starts a coprocess again, when the calls in flight have been answered.
+    /// Restarts a coprocess when its calls in flight have been answered.
     ///
-    /// - Returns: Why it does not run.
+    /// - Returns: Why it does not run; nil if it runs.
     func restart(_ name: String) async throws(ControlError) -> String? {
         forgetFiles(of: name)
         _ = await apply(loaded, catalog)

@@ -5,13 +5,13 @@ import HistoryControl
 import Logging
 import PersistentHistory
 
-/// What there is, and how it is.
+/// Reports on the daemon, its stores, consumers and hooks.
 extension ControlHandler {
     func status() async -> DaemonReport {
         let stores = await engine.stores
         let reports = await forEachStore(stores) { store in
             var report = await report(store, measure(store))
-            // A store that is not open at the moment has said so.
+            // A store that is not open at the moment is reported as such.
             if report.newest != nil { report.unlistedChanges = try? await store.control.unlistedChanges() }
             return report
         }
@@ -44,7 +44,7 @@ extension ControlHandler {
         return ConsumerList(
             consumers: measured.flatMap { store in
                 store.consumers.map { consumer in
-                    // What the store waits for is what they wait for.
+                    // Its consumers wait for what the store waits for.
                     var consumer = consumer
                     if consumer.state == .waiting { consumer.problem = consumer.problem ?? store.problem }
                     return consumer
@@ -56,7 +56,7 @@ extension ControlHandler {
         await forEachStore(stores) { await report($0, standing(of: $0)) }.flatMap(\.consumers)
     }
 
-    /// Asks all stores at the same time: one that does not answer delays its own answer alone.
+    /// Asks all stores at the same time: one that does not answer delays only its own answer.
     func forEachStore<T: Sendable>(
         _ stores: [RunningStore], _ body: @escaping @Sendable (RunningStore) async -> T
     ) async -> [T] {
@@ -76,7 +76,7 @@ extension ControlHandler {
         do {
             positions = try standing.get()
             if !isPaused, store.control.isResting { report.state = .resting }
-            // It is still served by what does not end, because a disk hangs.
+            // A service that hangs on a disk still serves it.
             report.problem = dependencies.status.problem(of: store.name)
         } catch let error as HistoryError where error.code == .storeNotOpen {
             isOpen = false
@@ -133,12 +133,13 @@ extension ControlHandler {
         let reached = saved.flatMap { saved in
             positions?.reached[consumer.author].flatMap { $0 > saved.position ? $0 : nil }
         }
-        // What was merged is shown when the consumer has come to its end. What is repeated it shows already.
+        // A merge is shown when the consumer has finished its pass. A consumer that repeats transactions shows
+        // them already.
         if isWorking, replicaLag.transactions == 0, reached == nil {
             replicaLag = Lag(transactions: 1, isAtLeast: true, oldest: saved?.movedAt)
         }
         let isMeasured = dependencies.status.read { $0.stores[store.name]?.isMeasured ?? false }
-        // Where it could not be measured, none is known, or what was known before and has grown older.
+        // A lag that could not be measured is unknown, or was known before and has grown older.
         func lagReport(_ lag: Lag) -> LagReport? {
             isOpen && (isMeasured || lag.transactions > 0) ? LagReport(lag, at: now) : nil
         }
@@ -191,7 +192,7 @@ extension ControlHandler {
             hooks: catalog.hooks.map { hook in
                 counts[hook.kind, default: 0] += 1
                 let figures = dependencies.status.hook(hook.fullName)
-                // The failures of its process are those of each of its hooks.
+                // The failures of its process count for each of its hooks.
                 let plugin = dependencies.status.plugin(String(hook.fullName.prefix { $0 != "/" }))
                 var report = HookReport(
                     position: counts[hook.kind] ?? 0, id: hook.id.uuidString, name: hook.fullName,
@@ -239,7 +240,7 @@ extension HookConfiguration {
 }
 
 extension RunningFolder {
-    /// - Parameter stores: All that there are.
+    /// - Parameter stores: All stores.
     fileprivate func report(_ stores: [StoreReport]) -> TemplateReport {
         TemplateReport(
             name: template.name, folder: template.folder, problem: trouble, refused: refusals, stores: stores)
@@ -267,6 +268,7 @@ extension LagReport {
 }
 
 extension ServedStore {
-    /// Whether only a configuration could keep its history from growing: not where the app that records it deletes it.
+    /// Whether only a configuration can keep its history from growing: not where the app that records the
+    /// history also deletes it.
     var isNeverCleaned: Bool { cleaning == .none && recording == .recorded }
 }

@@ -8,7 +8,7 @@ import PersistentHistory
 extension ControlHandler {
     func clean(_ name: String?, dryRun: Bool, force: Bool, _ peer: Peer) async throws -> CleanReport {
         var reports: [CleanReport.Store] = []
-        // The others are cleaned, also where one cannot be.
+        // Other stores are cleaned even if one cannot be.
         var failures: [(store: String, error: ControlError)] = []
         for store in try await stores(name) {
             do {
@@ -90,7 +90,8 @@ extension ControlHandler {
 
     // MARK: Dead letters
 
-    /// Who may not read a store gets the calls without their parameters, which may have the values of rows.
+    /// A peer that may not read a store gets the calls without their parameters, which may contain values of
+    /// rows.
     func deadLetters(of name: String?, for peer: Peer) async throws -> DeadLetterList {
         let letters = try await letters(DeadLetterSelection(store: name))
         var readable: [String: Bool] = [:]
@@ -110,7 +111,7 @@ extension ControlHandler {
             })
     }
 
-    /// Makes the calls again, each once: those that succeed are gone.
+    /// Makes each call once more: those that succeed are removed.
     func retry(_ selection: DeadLetterSelection) async throws -> DeadLetterOutcome {
         var outcome = DeadLetterOutcome(delivered: [], failed: [])
         for (store, numbered) in try await letters(selection) {
@@ -122,7 +123,7 @@ extension ControlHandler {
                 let header = HookCallHeader(
                     store: store.name, consumer: letter.consumer, hook: hook.name, hookID: hook.id,
                     delivery: letter.delivery)
-                // The batch of a merge hook has long been merged: what it says of that comes too late.
+                // The batch of a merge hook has already been merged: its decision comes too late.
                 if case .failure(let failure) = await hook.call(header, letter.method, kept: letter.call) {
                     (reason, counts) = (failure.message, failure.reason != .daemonLacks)
                 }

@@ -5,7 +5,7 @@ import Logging
 import NIOHTTP1
 import PersistentHistory
 
-/// Does what is asked for on the control socket.
+/// Handles the requests of the control socket.
 struct ControlHandler: Sendable {
     let engine: Engine
     let jobs: SerialJobs
@@ -35,7 +35,7 @@ struct ControlHandler: Sendable {
 
     /// Serves the control socket.
     ///
-    /// - Parameter listening: Signaled when it accepts.
+    /// - Parameter listening: Signaled when the socket accepts connections.
     func serve(_ listener: ControlListener, listening: OneShotEvent) async throws {
         defer { listener.remove() }
         let slots = ConnectionSlots()
@@ -46,8 +46,8 @@ struct ControlHandler: Sendable {
         }
     }
 
-    /// Serves the metrics, and nothing else, by TCP on sockets that the service manager has made: whoever reaches the
-    /// port may read them.
+    /// Serves the metrics, and nothing else, over TCP on sockets that the service manager created: any client
+    /// that reaches the port may read them.
     func serveMetrics(on descriptors: [Int32]) async throws {
         try await HTTPServer(descriptors, logger: logger).run { query in
             switch query.line {
@@ -142,7 +142,7 @@ struct ControlHandler: Sendable {
             let known = LogLevel.allCases.map(\.rawValue).joined(separator: ", ")
             throw ControlError(.badRequest, "\"\(name)\" is not a log level. Log levels: \(known).")
         }
-        // Said at whichever of the two levels lets it through.
+        // Logged at whichever of the two levels lets it through.
         if level == .off { logger.notice("The log is off now, by \(peer).") }
         dependencies.level.level = level
         if level != .off { logger.notice("The log level is \(name) now, by \(peer).") }
@@ -151,7 +151,7 @@ struct ControlHandler: Sendable {
 
     // MARK: Names
 
-    /// The store of a name, those of a pattern, or all.
+    /// The store with a name, the stores that match a pattern, or all stores.
     func stores(_ name: String?) async throws(ControlError) -> [RunningStore] {
         let stores = await engine.stores
         guard let name else { return stores }
@@ -164,7 +164,7 @@ struct ControlHandler: Sendable {
             .unknownStore, "There is no store \"\(name)\". Stores: \((known + templates).quotedList).")
     }
 
-    /// The stores in which there is such a consumer, at least one.
+    /// The stores that have such a consumer, at least one.
     func stores(_ name: String?, with consumer: String) async throws(ControlError) -> [RunningStore] {
         let stores = try await stores(name)
         let fitting = stores.filter { store in store.served.consumers.contains { $0.author == consumer } }
@@ -179,7 +179,7 @@ struct ControlHandler: Sendable {
         return fitting
     }
 
-    /// The one store in which there is such a consumer.
+    /// The one store that has such a consumer.
     func store(_ name: String?, with consumer: String) async throws(ControlError) -> RunningStore {
         let fitting = try await stores(name, with: consumer)
         guard let store = fitting.first, fitting.count == 1 else {
@@ -193,7 +193,7 @@ struct ControlHandler: Sendable {
 }
 
 extension [String] {
-    /// `"a", "b"`, fit for a terminal, or that there are none.
+    /// `"a", "b"`, safe for a terminal, or "none".
     var quotedList: String { isEmpty ? "none" : map(\.printable).quoted }
 }
 

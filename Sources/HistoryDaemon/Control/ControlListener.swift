@@ -1,20 +1,20 @@
 import Glibc
 package import PersistentHistory
 
-/// The control socket, bound and listening: made by the service manager, or here.
+/// The control socket, bound and listening: created by the service manager, or here.
 package struct ControlListener: Sendable {
     package let path: String
     let descriptor: Int32
-    /// Of our own making, to be removed at the end.
+    /// Whether this process created the socket, and removes it at the end.
     let isOurs: Bool
 
     /// The group's members may connect; the peer's uid decides whether it may change something.
     static let mode: mode_t = 0o660
 
-    /// Takes the socket that the service manager hands over (sd_listen_fds(3)), or else binds one.
+    /// Takes the socket that the service manager passes (sd_listen_fds(3)), or binds one.
     ///
-    /// A socket without a listener, left by a daemon that was killed, is replaced; anything else
-    /// at the path is left alone.
+    /// It replaces a socket without a listener, left by a daemon that was killed. It leaves anything else at
+    /// the path alone.
     ///
     /// - Throws: `HistoryError` with `.controlSocket`.
     package init(path: String, passed: PassedSockets) throws(HistoryError) {
@@ -57,7 +57,7 @@ package struct ControlListener: Sendable {
             guard unlink(path) == 0 else { throw failed("replaced", path, errno) }
             return
         } catch {
-            // Something is there.
+            // A file of another kind is there.
         }
         throw HistoryError(
             .controlSocket, "Another process already listens on the control socket \"\(path)\".",
@@ -71,7 +71,7 @@ package struct ControlListener: Sendable {
             hint: "Check its folder, or set another path with --control-socket.")
     }
 
-    /// Takes the socket's file away.
+    /// Removes the socket's file.
     func remove() {
         if isOurs { unlink(path) }
     }

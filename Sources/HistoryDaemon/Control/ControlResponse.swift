@@ -2,7 +2,7 @@ import HistoryControl
 import NIOCore
 import NIOHTTP1
 
-/// The answer to one request: one message, or a stream of lines.
+/// The response to one request: one message, or a stream of lines.
 final class ControlResponse {
     typealias Writer = NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>
 
@@ -28,7 +28,7 @@ final class ControlResponse {
         try await write(bytes)
     }
 
-    /// If the stream has started, an error is its last line.
+    /// Sends an error: as its last line if the stream has started.
     func send(_ error: ControlError) async throws {
         if hasBegun {
             try await write(try ControlJSON.bytes(ControlFailure(error)))
@@ -37,16 +37,16 @@ final class ControlResponse {
         }
     }
 
-    /// Begins a stream of JSON, one message a line.
+    /// Starts a stream of JSON, one message a line.
     func beginLines() async throws { try await begin(.ok, type: "application/x-ndjson", length: nil) }
 
     func write(_ bytes: [UInt8]) async throws {
         try await writer.write(.body(.byteBuffer(ByteBuffer(bytes: bytes))))
     }
 
-    /// Returns when the whole answer has been written, so that the connection may be closed: the
-    /// writer alone would return before. A cancelled answer is left without an end, so that nobody
-    /// takes it for the whole.
+    /// Returns when the whole response has been written, so that the connection may be closed: the writer alone
+    /// would return earlier. A cancelled response is left without an end, so that no client takes it for
+    /// complete.
     func end() async throws {
         try Task.checkCancellation()
         setDeadline()
@@ -58,7 +58,7 @@ final class ControlResponse {
         }
     }
 
-    /// A client that does not take its answer loses the connection. A stream waits for its reader.
+    /// A client that does not read its response loses the connection. A stream waits for its reader.
     private func setDeadline() {
         deadline?.cancel()
         deadline = ControlConnection.deadline(of: channel)

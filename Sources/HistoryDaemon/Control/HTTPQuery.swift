@@ -8,11 +8,11 @@ import PersistentHistory
 package struct HTTPQuery: Sendable {
     /// The method and the path, as in `GET /metrics`.
     package let line: String
-    /// Whether it comes from root, or from the user of this program. By TCP there is no user.
+    /// Whether it comes from root, or from this process's user. A TCP connection has no user.
     package let maySteer: Bool
 }
 
-/// What a query is answered.
+/// The answer to a query.
 package struct HTTPAnswer: Sendable {
     let status: HTTPResponseStatus
     let type: String
@@ -30,8 +30,8 @@ package struct HTTPAnswer: Sendable {
 }
 
 extension HTTPServer {
-    /// Answers queries until the task is cancelled; a `ControlError` is an answer, too. A connection that finds no slot
-    /// is closed.
+    /// Answers queries until the task is cancelled. A `ControlError` is an answer, too. A connection that finds
+    /// no free slot is closed.
     package func run(answer: @escaping @Sendable (HTTPQuery) async throws -> HTTPAnswer) async throws {
         let slots = ConnectionSlots()
         try await run { channel, connection in try await serve(channel, connection, slots, answer) }

@@ -6,8 +6,8 @@ import NIOHTTP1
 import NIOPosix
 import PersistentHistory
 
-/// Serves HTTP on listening sockets: one request a connection, each in a task of its own that is cancelled when the
-/// client goes away.
+/// Serves HTTP on listening sockets: one request per connection, each in its own task, which is cancelled when
+/// the client disconnects.
 ///
 /// Its one thread sleeps in the kernel until a client connects.
 package struct HTTPServer: Sendable {
@@ -22,11 +22,11 @@ package struct HTTPServer: Sendable {
         self.logger = logger
     }
 
-    /// Serves until the task is cancelled; the end of their connections tells that the clients.
+    /// Serves until the task is cancelled. Clients notice that by the end of their connections.
     ///
     /// - Parameters:
-    ///   - accepting: Called when a socket accepts.
-    ///   - serve: Serves a connection that nothing was read from.
+    ///   - accepting: Called when a socket accepts connections.
+    ///   - serve: Serves a new connection, from which nothing has been read.
     func run(
         accepting: @escaping @Sendable () -> Void = {},
         serve: @escaping Serving
@@ -62,8 +62,8 @@ package struct HTTPServer: Sendable {
                 return channel
             }
         }
-        // NIO has listened again, with 128, before it looks at any option. The kernel takes no more than
-        // net.core.somaxconn: a user that connects and leaves again and again shall not keep others out.
+        // NIO calls listen() again, with 128, before it reads any option. The kernel caps this at
+        // net.core.somaxconn: a user that keeps connecting and leaving must not keep others out.
         _ = listen(descriptor, .max)
         return server
     }
@@ -74,7 +74,7 @@ package struct HTTPServer: Sendable {
         try await withThrowingDiscardingTaskGroup { group in
             try await server.executeThenClose { channels in
                 for try await channel in channels {
-                    // Requests read files, and wait for stores: not on the loop.
+                    // Requests read files and wait for stores, so they do not run on the loop.
                     group.addTask(executorPreference: BlockingExecutor.shared) {
                         do {
                             try await serve(channel, connection(over: channel))
@@ -89,18 +89,18 @@ package struct HTTPServer: Sendable {
         }
     }
 
-    /// Made only by who serves it: one that is made and never served, because the program stops just then, is a fatal
-    /// error of NIO's.
+    /// Creates the channel only for a caller that serves it: NIO treats a channel that is created and never
+    /// served as a fatal error, even if the program is stopping.
     private func connection(over channel: any Channel) async throws -> Connection {
         try await channel.eventLoop.submit {
-            // A client that has gone already leaves a channel that cannot become one.
+            // The channel of a client that has already disconnected cannot become one.
             guard channel.isActive else { throw ChannelError.ioOnClosedChannel }
             return try Connection(wrappingChannelSynchronously: channel)
         }.get()
     }
 }
 
-/// Answers a request that is not HTTP, or whose head is too large: once, and not behind another answer.
+/// Answers a request that is not HTTP, or whose head is too large: once, and not behind another response.
 final class RequestErrors: ChannelDuplexHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
@@ -118,7 +118,7 @@ final class RequestErrors: ChannelDuplexHandler {
     private func answer(_ context: ChannelHandlerContext, _ error: any Error) {
         hasAnswered = true
         let failure = ControlFailure(ControlError(.badRequest, "The request cannot be read as HTTP: \(error)."))
-        // Nothing of it can fail to be encoded.
+        // Encoding cannot fail here.
         guard let bytes = try? ControlJSON.bytes(failure) else { return }
         let headers: HTTPHeaders = [
             "Content-Type": "application/json", "Connection": "close", "Content-Length": String(bytes.count),

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Listening sockets that the service manager hands over.
+/// Listening sockets that the service manager passes.
 ///
 /// Source: sd_listen_fds(3), sd_listen_fds_with_names(3).
 package struct PassedSockets: Sendable, Equatable {
@@ -9,12 +9,13 @@ package struct PassedSockets: Sendable, Equatable {
     /// The first descriptor after the standard ones.
     private static let first: Int32 = 3
 
-    /// The control socket; nil where none was handed over.
+    /// The control socket; nil where none was passed.
     package let control: Int32?
-    /// Where metrics are scraped by TCP.
+    /// TCP sockets where metrics are scraped.
     package let metrics: [Int32]
 
-    /// - Parameter processID: This process: the variables may be those of another, inherited from it.
+    /// - Parameter processID: The id of this process: the variables may be another process's, inherited from
+    ///   it.
     package init(environment: [String: String], processID: Int32 = getpid()) {
         guard environment["LISTEN_PID"] == String(processID),
             let count = environment["LISTEN_FDS"].flatMap({ Int32($0) }), (1...64).contains(count)
@@ -31,7 +32,7 @@ package struct PassedSockets: Sendable, Equatable {
         metrics = sockets.filter { $0.name == Self.metricsName }.map(\.descriptor)
     }
 
-    /// Keeps the sockets from plugins.
+    /// Keeps plugins from inheriting the sockets.
     package func closeOnExec() {
         for descriptor in metrics + [control].compactMap(\.self) { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
     }

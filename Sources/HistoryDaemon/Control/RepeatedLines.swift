@@ -1,10 +1,9 @@
 import PersistentHistory
 
-/// Keeps what a client can make happen as often as it likes from filling the log: of lines of one kind that
-/// one user causes, the first is written, and then once in a while the last of those that came since, with
-/// their number.
+/// Keeps a client from filling the log: of the lines of one kind that one user causes, it writes the first, and
+/// from then on at intervals the last one since, with the number of suppressed lines.
 final class RepeatedLines: Sendable {
-    /// Writes a line; its argument is the end of the line: how many suppressed lines it represents.
+    /// Writes a line; the argument is the end of the line, which gives the number of suppressed lines.
     typealias Write = @Sendable (_ more: String) -> Void
 
     private struct Kind: Hashable {

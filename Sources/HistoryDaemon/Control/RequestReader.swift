@@ -2,7 +2,7 @@ import HistoryControl
 import NIOCore
 import NIOHTTP1
 
-/// Puts a connection's one request together from its parts.
+/// Assembles a connection's one request from its parts.
 struct RequestReader {
     /// A command with its body, or what is wrong with the request.
     typealias Request = Result<(command: ControlCommand, body: [UInt8]), ControlError>
@@ -13,7 +13,7 @@ struct RequestReader {
         case complete
     }
 
-    /// How many parts may follow the request, unread: a client that sends on and on loses the connection.
+    /// How many parts may follow the request, unread: a client that keeps sending loses the connection.
     static let mostIgnored = 256
 
     let limit: Int
@@ -23,17 +23,17 @@ struct RequestReader {
     /// - Parameter limit: How many bytes a body may have.
     init(limit: Int) { self.limit = limit }
 
-    /// More was sent after the request than a client can have reason to.
+    /// Whether the client has sent more after the request than it can have reason to.
     var isFlooded: Bool { ignored > Self.mostIgnored }
 
     private var tooLarge: ControlError { ControlError(.tooLarge, "The body has more than \(limit) bytes.") }
 
-    /// Gives the request once: with its last part, or as soon as its body is too large. What comes after
-    /// it, another request for instance, is ignored.
+    /// Returns the request once: with its last part, or as soon as its body is too large. It ignores what
+    /// follows, another request for instance.
     mutating func take(_ part: HTTPServerRequestPart) -> Request? {
         switch (state, part) {
         case (.awaitingHead, .head(let head)):
-            // Said at once, however slowly the body would come.
+            // Reported at once, however slowly the body would arrive.
             if let length = head.headers.first(name: "Content-Length"), Int(length).map({ $0 > limit }) ?? true
             {
                 state = .complete
@@ -48,7 +48,7 @@ struct RequestReader {
                 state = .complete
                 return .failure(tooLarge)
             }
-            // Not held twice, which would copy it.
+            // A second reference would make the append copy the body.
             state = .complete
             body += bytes.readableBytesView
             state = .awaitingEnd(command, body: body)

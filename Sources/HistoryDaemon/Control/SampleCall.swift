@@ -4,8 +4,8 @@ import HistoryPlugins
 import Logging
 import PersistentHistory
 
-/// Makes a call to a hook, to see what the plugin does with it: in a process of its own, so that what the plugin's own
-/// process does meanwhile is not disturbed.
+/// Makes a call to a hook to show what the plugin does with it. The call runs in its own process, and does not
+/// disturb the plugin's own.
 struct SampleCall {
     let hook: Hook
     private let running: RunningPlugin
@@ -51,14 +51,14 @@ struct SampleCall {
     }
 }
 
-/// Takes what a plugin writes to standard error.
+/// Collects what a plugin writes to standard error.
 private struct CapturedErrors: LogHandler {
     let lines: Locked<[String]>
     var metadata: Logger.Metadata = [:]
     var metadataProvider: Logger.MetadataProvider?
     var logLevel = Logger.Level.info
 
-    /// More is of no use to a person.
+    /// More lines do not help an operator.
     private static let most = 100
 
     subscript(metadataKey key: String) -> Logger.MetadataValue? {

@@ -4,8 +4,8 @@ import Logging
 
 /// Writes to the journal, with fields, or to standard error, as plain lines.
 ///
-/// A struct, as swift-log demands: what is set on one logger is not seen by another. Only the level
-/// is shared by all loggers that were not given one of their own.
+/// A struct, as swift-log requires: what is set on one logger does not affect another. Only the level is
+/// shared, by all loggers that have none of their own.
 struct DaemonLogHandler: LogHandler {
     var metadata: Logger.Metadata = [:]
     var metadataProvider: Logger.MetadataProvider?
@@ -13,7 +13,7 @@ struct DaemonLogHandler: LogHandler {
     private let sharedLevel: LiveLogLevel
     private let write: @Sendable (Logger.Level, String, Logger.Metadata) -> Void
 
-    /// - Parameter write: gets each line's level, text and metadata; must not block for long.
+    /// - Parameter write: Gets each line's level, text and metadata; must not block for long.
     init(
         level: LiveLogLevel, metadataProvider: Logger.MetadataProvider? = nil,
         write: @escaping @Sendable (Logger.Level, String, Logger.Metadata) -> Void
@@ -50,7 +50,8 @@ struct DaemonLogHandler: LogHandler {
         }
     }
 
-    /// - Parameter omitsEvents: An event's name is for those who search a log, not for a reader at a terminal.
+    /// - Parameter omitsEvents: Whether to leave out an event's name, which is for searching a log, not for a
+    ///   reader at a terminal.
     static func lines(
         _ level: LiveLogLevel, _ provider: Logger.MetadataProvider? = nil, to writer: LineWriter = .shared,
         omitsEvents: Bool = isatty(STDERR_FILENO) == 1

@@ -2,10 +2,10 @@ import HistoryControl
 import Logging
 import PersistentHistory
 
-/// Deliveries of one hook that one line stands for.
+/// Deliveries of one hook that are logged as one line.
 struct DeliverySum: Sendable, Equatable {
     let hook: String
-    /// Nil where there were several.
+    /// Nil where they are of several stores.
     var store: String?
     var consumers: Set<String>
     var deliveries: Deliveries
@@ -17,9 +17,9 @@ struct DeliverySum: Sendable, Equatable {
     }
 }
 
-/// Logs deliveries, those of all stores together. At level `debug` each one has a line of its own.
+/// Logs deliveries, of all stores together. At level `debug` each delivery has its own line.
 final class DeliveryLog: Sendable {
-    /// Of each hook, at most one line a second.
+    /// Each hook gets at most one line a second.
     private let sums = Locked(Throttle<String, DeliverySum>(period: .seconds(1)) { $0.add($1) })
     private let logger: Logger
 
@@ -32,7 +32,7 @@ final class DeliveryLog: Sendable {
         Throttle.log(sum, of: hook, in: sums) { self.write($0, at: .info) }
     }
 
-    /// Writes what has not been written: at the end.
+    /// Writes what is still pending, before the daemon ends.
     func flush() {
         for sum in sums.withLock({ $0.takeAll() }).sorted(by: { $0.hook < $1.hook }) { write(sum, at: .info) }
     }

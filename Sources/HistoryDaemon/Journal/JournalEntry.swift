@@ -3,9 +3,9 @@ import PersistentHistory
 
 /// One entry for the journal, in the form of sd_journal_sendv(3): `NAME=value`, field after field.
 ///
-/// Only keys of the table below become fields. A name made from any key, say by upper-casing, could
-/// be one that journald drops without a word (`[A-Z0-9_]`, at most 64 bytes, no `_` in front), or one
-/// that means something else to it. Every other key is put behind the message as `key=value`.
+/// Only keys of the table below become fields. A name made from any key, say by upper-casing, could be one that
+/// journald drops silently (`[A-Z0-9_]`, at most 64 bytes, no `_` in front), or one with another meaning. Every
+/// other key follows the message as `key=value`.
 struct JournalEntry: Sendable {
     static let fieldNames = [
         "store": "HISTORYD_STORE",
@@ -25,12 +25,12 @@ struct JournalEntry: Sendable {
     /// Where each field ends in `bytes`.
     private(set) var ends: [Int] = []
 
-    /// The `SYSLOG_IDENTIFIER` is the program's name, which sd_journal_sendv(3) adds.
+    /// Builds an entry. sd_journal_sendv(3) adds the `SYSLOG_IDENTIFIER`, which is the program's name.
     init(level: Logger.Level, message: String, metadata: Logger.Metadata = [:]) {
-        // By key, so that one entry always looks the same.
+        // By key, so that an entry always looks the same.
         let metadata = metadata.sorted { $0.key < $1.key }
         let isField = { (key: String, value: Logger.MetadataValue) in
-            // Something else that is called an event must not become a MESSAGE_ID.
+            // Metadata that happens to be called "event" must not become a MESSAGE_ID.
             Self.fieldNames[key] != nil && (key != "event" || MessageCode(rawValue: "\(value)") != nil)
         }
         var text = message
@@ -53,7 +53,7 @@ struct JournalEntry: Sendable {
 }
 
 extension Logger.Level {
-    /// The number of syslog(3) that stands for the level. Nothing of ours is an alert or an emergency.
+    /// The priority of syslog(3) for the level. The daemon logs no alerts or emergencies.
     var syslogPriority: Int {
         switch self {
         case .trace, .debug: 7

@@ -3,7 +3,8 @@ import Glibc
 import Logging
 import PersistentHistory
 
-/// Hands entries to journald without blocking the caller: `sd_journal_sendv` blocks while journald does not read.
+/// Passes entries to journald without blocking the caller: `sd_journal_sendv` blocks while journald does not
+/// read.
 typealias JournalWriter = LogWriter<JournalEntry>
 
 extension JournalEntry: LogRecord {
@@ -19,12 +20,12 @@ extension JournalEntry: LogRecord {
 }
 
 extension LogWriter<JournalEntry> {
-    /// A generic type cannot store it.
+    /// A generic type cannot have static stored properties.
     static var shared: JournalWriter { sharedWriter }
 
-    /// Source: sd_journal_sendv(3). It gives 0, too, where no journald runs at all.
+    /// Source: sd_journal_sendv(3). It returns 0 also where no journald runs at all.
     fileprivate static func sendToJournal(_ entry: JournalEntry) -> Bool {
-        // sendmsg() only reads the buffers, but an iovec has no way to say so.
+        // sendmsg() only reads the buffers, but an iovec has no const pointer.
         var bytes = entry.bytes
         return bytes.withUnsafeMutableBytes { buffer in
             var start = 0

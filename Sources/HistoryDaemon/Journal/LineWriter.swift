@@ -4,11 +4,11 @@ import Logging
 import PersistentHistory
 import Synchronization
 
-/// Hands lines to standard error, or another descriptor, without blocking the caller: a pipe that is not read is full
-/// soon, and a terminal may be stopped (^S).
+/// Passes lines to standard error, or another descriptor, without blocking the caller: a pipe without a reader
+/// is soon full, and a terminal may be stopped (^S).
 typealias LineWriter = LogWriter<LogLine>
 
-/// A line of a log that has no fields.
+/// A log line without fields.
 struct LogLine: LogRecord {
     /// With its line break.
     let bytes: [UInt8]
@@ -27,7 +27,7 @@ struct LogLine: LogRecord {
 
     private static let isJSON = Atomic(false)
 
-    /// What lines are now, as of the configuration in force.
+    /// The format of new lines, as configured.
     static var format: LogFormat {
         get { isJSON.load(ordering: .relaxed) ? .json : .text }
         set { isJSON.store(newValue == .json, ordering: .relaxed) }
@@ -45,16 +45,17 @@ struct LogLine: LogRecord {
 }
 
 extension LogWriter<LogLine> {
-    /// A generic type cannot store it.
+    /// A generic type cannot have static stored properties.
     static var shared: LineWriter { sharedWriter }
 
     convenience init(limit: Int, to descriptor: Int32) {
         self.init(limit: limit) { Self.send($0.bytes, to: descriptor) }
     }
 
-    /// One write for a line where the descriptor takes it whole, so that lines of several processes do not mix.
+    /// Writes a line with one write(2) where the descriptor takes it whole, so that lines of several processes
+    /// do not mix.
     ///
-    /// - Returns: Whether all of it was written. Where standard error itself fails, that cannot be reported.
+    /// - Returns: Whether all of it was written. A failure of standard error itself cannot be reported.
     private static func send(_ line: [UInt8], to descriptor: Int32) -> Bool {
         line.withUnsafeBytes { buffer in
             var rest = buffer[...]
@@ -64,7 +65,7 @@ extension LogWriter<LogLine> {
                 if count > 0 {
                     rest = rest.dropFirst(count)
                 } else if count < 0, errno == EAGAIN {
-                    // Who started this process left it so. The descriptor is shared: it stays so.
+                    // The parent process made it non-blocking. The descriptor is shared, so this stays.
                     var file = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
                     poll(&file, 1, -1)
                 } else if count == 0 || errno != EINTR {

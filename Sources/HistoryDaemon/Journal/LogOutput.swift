@@ -28,7 +28,7 @@ package enum LogOutput: Sendable, Hashable {
 
     private static let inUse = Locked<LogOutput>(.standardError)
 
-    /// How many lines were dropped since the start, because the log did not take them.
+    /// How many lines were dropped since the start because the log did not take them.
     static var droppedLines: Int {
         switch inUse.withLock(\.self) {
         case .journal: JournalWriter.shared.droppedInAll
@@ -40,9 +40,9 @@ package enum LogOutput: Sendable, Hashable {
         journalStream == "\(device):\(inode)" ? .journal : .standardError
     }
 
-    /// Makes this the output of every `Logger` of the process. To be called once, first of all.
+    /// Makes this the output of every `Logger` of the process. Call it once, before anything is logged.
     ///
-    /// - Parameter level: stays connected: a change of it is felt at once.
+    /// - Parameter level: Stays connected: a change takes effect at once.
     package func bootstrap(level: LiveLogLevel, metadataProvider: Logger.MetadataProvider? = nil) {
         Self.inUse.withLock { $0 = self }
         switch self {
@@ -50,7 +50,7 @@ package enum LogOutput: Sendable, Hashable {
             LoggingSystem.bootstrap(
                 { _, provider in DaemonLogHandler.journal(level, provider) }, metadataProvider: metadataProvider
             )
-            // The last records, mostly the reason for an exit, still wait then.
+            // The last records, mostly the reason for an exit, are still pending then.
             atexit { JournalWriter.shared.flush() }
         case .standardError:
             LoggingSystem.bootstrap(
@@ -66,7 +66,7 @@ package enum LogOutput: Sendable, Hashable {
 package final class LiveLogLevel: Sendable {
     private let index: Atomic<Int>
     private static let levels = LogLevel.allCases
-    /// Asked for with each event that might be logged.
+    /// Read for each event that might be logged.
     private static let loggerLevels = levels.map(\.loggerLevel)
 
     package init(_ level: LogLevel = .info) {
@@ -84,6 +84,6 @@ package final class LiveLogLevel: Sendable {
 }
 
 extension LogLevel {
-    /// The level that swift-log knows; with `off` the handler drops even that.
+    /// The level for swift-log; with `off` the handler drops even that.
     var loggerLevel: Logger.Level { Logger.Level(rawValue: rawValue) ?? .critical }
 }

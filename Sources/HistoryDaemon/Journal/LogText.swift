@@ -1,7 +1,7 @@
 import Logging
 import PersistentHistory
 
-/// What a line of the log looks like where there are no fields.
+/// Formats a log line where there are no fields.
 enum LogText {
     /// `level: message key=value`, without a line break: one event is one line.
     static func line(level: Logger.Level, message: String, metadata: Logger.Metadata) -> String {
@@ -12,7 +12,7 @@ enum LogText {
         return line
     }
 
-    /// An object on one line: time, level, message, then the fields by their names.
+    /// One line of JSON: time, level, message, then the fields by name.
     static func json(
         level: Logger.Level, message: String, metadata: Logger.Metadata, at time: HistoryTimestamp
     ) -> [UInt8] {
@@ -31,10 +31,10 @@ enum LogText {
         return json.bytes.array
     }
 
-    /// `key=value`; the value in quotes where it would not be read as one word.
+    /// `key=value`; the value in quotes where it would not read as one word.
     static func pair(_ key: String, _ value: Logger.MetadataValue) -> String {
         var text = "\(value)"
-        // An id is for machines; people get the event's name.
+        // The id is for machines; readers get the event's name.
         if key == "event", let event = MessageCode(rawValue: text) { text = "\(event)" }
         let isWord =
             !text.isEmpty && !text.utf8.contains(UInt8(ascii: " ")) && !text.utf8.contains(UInt8(ascii: "\""))
@@ -70,7 +70,7 @@ extension Unicode.Scalar {
 }
 
 extension String {
-    /// Whether it is of printable ASCII only, as nearly all is.
+    /// Whether it is printable ASCII only, as nearly all text is.
     fileprivate var isPlain: Bool { utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F } }
 
     fileprivate func escaping(_ character: Character) -> String {

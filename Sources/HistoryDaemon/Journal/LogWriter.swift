@@ -1,25 +1,26 @@
 import PersistentHistory
 import Synchronization
 
-/// What is written to a log.
+/// A record of a log.
 protocol LogRecord: Sendable {
-    /// How much memory it takes while it waits.
+    /// How much memory it takes while it is pending.
     var size: Int { get }
-    /// The record that tells how many others were dropped.
+    /// A record that reports how many others were dropped.
     static func dropped(_ count: Int) -> Self
 }
 
-/// Hands records to a log without blocking the caller.
+/// Passes records to a log without blocking the caller.
 ///
-/// Each log may stand still: journald does not read, a pipe is full, a terminal is stopped. A daemon must not stand still
-/// for its own log. So records wait here in order, for a thread of their own, up to `limit` bytes; what comes when
-/// that is full is dropped and counted, and one record tells how many as soon as the log takes some again.
+/// Any log may block: journald does not read, a pipe is full, a terminal is stopped. A daemon must not block on
+/// its own log. Records are therefore queued in order for a thread of their own, up to `limit` bytes. Further
+/// records are dropped and counted, and one record reports their number as soon as the log accepts records
+/// again.
 final class LogWriter<Record: LogRecord>: Sendable {
     typealias Send = @Sendable (Record) -> Bool
 
     private enum Item: Sendable {
         case record(Record)
-        /// Everything before it was handed over.
+        /// Signaled when everything before it was passed on.
         case flushed(TimedSemaphore)
         case end
     }
@@ -32,7 +33,7 @@ final class LogWriter<Record: LogRecord>: Sendable {
     /// How many records were dropped since the start.
     var droppedInAll: Int { allDropped.value }
 
-    /// - Parameter send: whether the record was taken; may block. Called one at a time.
+    /// - Parameter send: Returns whether the record was taken; may block. Never called concurrently.
     init(limit: Int, send: @escaping Send) {
         self.limit = limit
         let (waitingBytes, dropped, queue, allDropped) = (Count(), Count(), queue, allDropped)
@@ -53,7 +54,7 @@ final class LogWriter<Record: LogRecord>: Sendable {
                 }
             }
         }
-        // Without a thread, whatever is written fills the room for what waits, and is counted.
+        // Without the thread, records fill the queue and are then counted as dropped.
         assert(status == 0)
     }
 
@@ -70,9 +71,9 @@ final class LogWriter<Record: LogRecord>: Sendable {
         queue.add(.record(record))
     }
 
-    /// Waits until everything written so far was handed over, or the time is up.
+    /// Waits until everything written so far was passed on, or the time is up.
     ///
-    /// - Returns: whether everything was.
+    /// - Returns: Whether everything was.
     @discardableResult
     func flush(within limit: Duration = .seconds(1)) -> Bool {
         let done = TimedSemaphore()
@@ -86,7 +87,7 @@ final class LogWriter<Record: LogRecord>: Sendable {
     }
 }
 
-/// A number that several threads count.
+/// A counter for several threads.
 private final class Count: Sendable {
     private let number = Atomic(0)
 

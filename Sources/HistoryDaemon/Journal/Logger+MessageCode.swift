@@ -2,7 +2,7 @@ package import Logging
 package import PersistentHistory
 
 extension Logger {
-    /// Logs a message that an operator may be alerted on, at its own level.
+    /// Logs a message that can trigger an operator's alert, at its own level.
     ///
     /// The text should stand by itself ("The hook "audit/new" …, 3 attempts failed."): the metadata's
     /// known keys (see ``JournalEntry``) become fields of the journal and are not repeated in the line.

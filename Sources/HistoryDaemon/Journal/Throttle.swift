@@ -1,15 +1,15 @@
 import PersistentHistory
 
-/// For the log, what happens again and again: of one kind the first is let through, and after that at most one in a
-/// period, which stands for all that came since.
+/// Throttles repeated log lines: of one kind the first passes, and then at most one in a period, which stands
+/// for all items since.
 ///
-/// A value without a clock of its own: the caller says what time it is.
+/// It has no clock of its own: the caller passes the time.
 struct Throttle<Kind: Hashable & Sendable, Item: Sendable>: Sendable {
     enum Step {
         case log(Item)
         /// Call `take` at that time.
         case wait(until: ContinuousClock.Instant)
-        /// It waits with others.
+        /// It is pending together with others.
         case nothing
     }
 
@@ -19,7 +19,7 @@ struct Throttle<Kind: Hashable & Sendable, Item: Sendable>: Sendable {
     }
 
     let period: Duration
-    /// Puts an item to one that waits.
+    /// Merges an item into the pending one.
     private let merge: @Sendable (inout Item, Item) -> Void
     private var entries: [Kind: Entry] = [:]
 
@@ -29,14 +29,14 @@ struct Throttle<Kind: Hashable & Sendable, Item: Sendable>: Sendable {
     }
 
     mutating func add(_ item: Item, of kind: Kind, at now: ContinuousClock.Instant) -> Step {
-        // Found once, and changed where it is: this is done for each delivery.
+        // One lookup, then a change in place: this runs for each delivery.
         guard let place = entries.index(forKey: kind) else {
             if entries.count % 64 == 63 { forgetQuiet(at: now) }
             entries[kind] = Entry(last: now)
             return .log(item)
         }
         if entries.values[place].waiting != nil {
-            // Taken out, so that it is not copied.
+            // Moved out, so that it is not copied.
             if var waiting = entries.values[place].waiting.take() {
                 merge(&waiting, item)
                 entries.values[place].waiting = waiting
@@ -52,27 +52,27 @@ struct Throttle<Kind: Hashable & Sendable, Item: Sendable>: Sendable {
         return .log(item)
     }
 
-    /// What waits of one kind.
+    /// Takes the pending item of one kind.
     mutating func take(_ kind: Kind, at now: ContinuousClock.Instant) -> Item? {
         guard let item = entries[kind]?.waiting else { return nil }
         entries[kind] = Entry(last: now)
         return item
     }
 
-    /// What waits of all kinds: at the end.
+    /// Takes the pending items of all kinds, before the daemon ends.
     mutating func takeAll() -> [Item] {
         defer { entries = [:] }
         return entries.values.compactMap(\.waiting)
     }
 
-    /// Kinds come as users like.
+    /// Clients choose the kinds, so their number is not bounded.
     private mutating func forgetQuiet(at now: ContinuousClock.Instant) {
         entries = entries.filter { $0.value.waiting != nil || now - $0.value.last < period }
     }
 }
 
 extension Throttle {
-    /// Logs an item now, or what it waits with when its time has come.
+    /// Logs an item now, or merged with others when its time has come.
     static func log(
         _ item: Item, of kind: Kind, in throttle: Locked<Throttle>, _ write: @escaping @Sendable (Item) -> Void
     ) {

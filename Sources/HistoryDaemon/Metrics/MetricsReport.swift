@@ -2,7 +2,7 @@ import HistoryConfiguration
 import HistoryControl
 import PersistentHistory
 
-/// What the metrics are made of.
+/// The input of the metrics.
 struct MetricsReport {
     let report: DaemonReport
     let status: RuntimeStatus
@@ -14,20 +14,20 @@ struct MetricsReport {
     let now: HistoryTimestamp
     /// The sizes of the histories of open stores, estimated.
     let historySizes: [String: Int64]
-    /// The size of a file; nil where there is none.
+    /// The size of a file; nil where it does not exist.
     let size: (String) -> Int64?
-    /// The templates of which each store has metrics.
+    /// The templates whose stores have metrics of their own.
     var detailed: Set<String> = []
 
-    /// Those that have metrics of their own: a folder may have thousands.
+    /// The stores that have metrics of their own: a folder may have thousands of stores.
     private var stores: [StoreReport] {
         report.stores.filter { store in store.template.map { detailed.contains($0) } ?? true }
     }
 }
 
 extension MetricsReport {
-    /// All metrics. This is the only list of them: the page about monitoring, the alert rules and the dashboard are
-    /// checked against it.
+    /// All metrics. This is the only list of them: tests compare the monitoring page, the alert rules and the
+    /// dashboard with it.
     ///
     /// Names follow https://prometheus.io/docs/practices/naming/: base units, `_total` for counters.
     func text() -> [UInt8] {

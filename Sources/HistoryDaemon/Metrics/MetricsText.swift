@@ -19,8 +19,9 @@ package struct MetricsText {
     /// Writes one metric with all its samples; nothing where there are none.
     ///
     /// - Parameters:
-    ///   - name: Its last part is the unit, as OpenMetrics has it. A counter's samples have `_total` behind it.
-    ///   - help: Our own words: nothing in them needs to be escaped, which the two formats do differently.
+    ///   - name: The last part is the unit, as OpenMetrics requires. A counter's samples get the suffix
+    ///     `_total`.
+    ///   - help: Must need no escaping, which differs between the two formats.
     package mutating func write(
         _ name: String, _ help: String, as kind: Kind = .gauge, _ samples: [(labels: Labels, value: Double)]
     ) {

@@ -2,14 +2,14 @@ package import HistoryConfiguration
 import Logging
 import PersistentHistory
 
-/// Stores that come and go with the files of a folder.
+/// Starts and stops stores as their files appear in a folder and disappear.
 extension Engine {
-    /// Calls of a store whose file is gone may take so long to end. It has other things to wait for than a reload.
+    /// How long the calls of a store may take to end after its file is gone.
     private static let farewell: Duration = .seconds(1)
-    /// After so many, the files of a folder that are refused are not named any more.
+    /// After this many, the refused files of a folder are no longer named.
     private static let mostRefusals = 50
 
-    /// Begins to watch a folder; its stores follow.
+    /// Starts to watch a folder; its stores follow.
     func watch(_ template: StoreTemplate) -> RunningFolder {
         lastFolder += 1
         let number = lastFolder
@@ -20,14 +20,14 @@ extension Engine {
         let listed = OneShotEvent()
         let service = storeHost.start(
             FolderService(watcher: watcher, events: events, source: continuation) { [weak self] batch in
-                // The engine's changes are made one at a time. Where it stops, nothing begins any more.
+                // The engine's changes are made one at a time. Once it stops, no more are made.
                 try? await self?.jobs.perform { [weak self] in await self?.take(batch, of: number) }
                 if batch.contains(.listed) { listed.signal() }
             })
         return RunningFolder(number, template, service: service, watcher: watcher, listed: listed)
     }
 
-    /// The folders of a configuration: those that are watched already go on.
+    /// The folders of a configuration: those that are watched already keep running.
     func folders(of templates: [StoreTemplate]) -> [RunningFolder] {
         var old = folders
         return templates.map { template in
@@ -40,7 +40,7 @@ extension Engine {
         }
     }
 
-    /// Puts in force what has happened in a folder.
+    /// Applies what has happened in a folder.
     private func take(_ events: [FolderEvent], of number: Int) async {
         guard let index = folders.firstIndex(where: { $0.number == number }) else { return }
         var begun: [String: StoreConfiguration] = [:]
@@ -74,7 +74,7 @@ extension Engine {
         await exchange(ending: ended, beginning: Array(begun.values))
     }
 
-    /// Ends stores and begins others, and leaves all the rest alone.
+    /// Ends some stores and starts others, and leaves all other stores alone.
     private func exchange(ending names: Set<String>, beginning: [StoreConfiguration]) async {
         let ending = names.isEmpty ? [] : stores.filter { names.contains($0.name) }
         let passes = ending.map(\.control.passes)
@@ -90,7 +90,7 @@ extension Engine {
             }
             forget(names)
         }
-        // The states that were used longest ago are taken first: a renamed store finds its own.
+        // The states that were used least recently are taken first: a renamed store finds its own.
         begin(beginning.sorted { $0.name < $1.name })
         for pass in passes { pass.release(by: .reload) }
         dependencies.status.change(
@@ -149,7 +149,7 @@ extension Engine {
             metadata: ["template": "\(template.name)"])
     }
 
-    /// Has the status know what is wrong with folders.
+    /// Copies what is wrong with folders into the status.
     func showFolders() {
         dependencies.status.update { [folders] status in
             status.folders = Dictionary(
@@ -167,7 +167,7 @@ extension Engine {
 }
 
 extension StoreTemplate {
-    /// How many stores there are in the folder now, and which files are refused, with the reason.
+    /// The number of stores in the folder now, and the files that are refused, with the reason.
     ///
     /// - Throws: `ObserverError` where the folder cannot be read.
     package func check(_ index: Int, in configuration: DaemonConfiguration, stateFolder: String) throws -> (

@@ -8,7 +8,7 @@ extension Engine {
 
     /// Adds the hooks of a manifest.
     ///
-    /// - Throws: `ControlError`: nothing was added then.
+    /// - Throws: `ControlError`; no hook was added then.
     func addHooks(of manifest: [UInt8], before: UUID?, persist: Bool, file: String) async throws(ControlError)
         -> [HookConfiguration]
     {
@@ -30,7 +30,7 @@ extension Engine {
         return catalog.hooks.filter { names.contains($0.id) }
     }
 
-    /// To look at stores may wait for their disks.
+    /// Reads a manifest off the engine: checking its stores may wait for their disks.
     private func readManifest(_ manifest: [UInt8], file: String) async throws(ConfigurationErrors)
         -> [PluginConfiguration]
     {
@@ -66,7 +66,8 @@ extension Engine {
         }
     }
 
-    /// What is kept must be readable at the next start, when what was added without being kept is gone.
+    /// Checks that the kept hooks are readable at the next start, when hooks that were added without being kept
+    /// are gone.
     private func checkLasting(_ plugins: [PluginConfiguration], _ file: String) throws(ControlError) {
         var lasting = catalog.entries.filter { $0.origin != .added }.map(\.plugin)
         for plugin in plugins {
@@ -87,9 +88,9 @@ extension Engine {
             problems: errors.problems.map(\.description))
     }
 
-    /// Takes hooks away.
+    /// Removes hooks.
     ///
-    /// - Returns: Those that were there.
+    /// - Returns: The removed hooks.
     func removeHooks(_ selection: HookSelection) async throws(ControlError) -> [HookConfiguration] {
         var next = catalog
         let removed = next.remove(selection)

@@ -4,10 +4,10 @@ import Logging
 import PersistentHistory
 
 extension Engine {
-    /// Reads the configuration again and puts it in force, all or nothing.
+    /// Reads the configuration again and applies it, all or nothing.
     ///
-    /// The service manager is notified of each attempt, and that the daemon is ready again also after one
-    /// that was refused: a reload of `Type=notify-reload` would otherwise wait in vain (sd_notify(3)).
+    /// The service manager is notified of each attempt, and of readiness even after a refused one: a reload of
+    /// `Type=notify-reload` would otherwise wait in vain (sd_notify(3)).
     ///
     /// - Throws: `ControlError` with `.reloadRefused` and all that is wrong.
     func reload() async throws(ControlError) -> ReloadReport {
@@ -39,11 +39,11 @@ extension Engine {
         }
     }
 
-    /// What is read may wait for a disk: not on the engine, which all requests ask.
+    /// Reading may wait for a disk, so it does not run on the engine, which serves all requests.
     private func takeConfiguration() async throws -> Difference {
         let new = try await onPool { [file = loaded.files.first ?? "", added = catalog.added] () async throws in
             let new = try LoadedConfiguration.load(file: file, checkingCommands: true)
-            // What was added to the running daemon must fit what is new.
+            // The hooks added to the running daemon must fit the new configuration.
             var all = new.plugins
             for entry in added {
                 _ = try PluginConfiguration.read(

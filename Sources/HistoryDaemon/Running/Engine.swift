@@ -4,43 +4,43 @@ import HistoryPlugins
 import Logging
 import PersistentHistory
 
-/// What runs: stores, plugins and their hooks. It is brought from one configuration to the next,
-/// and what is the same in both is left alone.
+/// Runs stores, plugins and their hooks. It moves from one configuration to the next, and leaves alone what is
+/// the same in both.
 ///
 /// Its changes are made one at a time, by `SerialJobs`.
 actor Engine {
-    /// How long batches under way may take to end before a plugin is taken away from under them:
-    /// their calls then come again.
+    /// How long batches in flight may take to end before their plugin is stopped anyway. Their calls are then
+    /// repeated.
     static let timeout: Duration = .seconds(5)
 
     nonisolated let dependencies: Dependencies
     nonisolated let registry = HookRegistry()
     nonisolated let pluginHost = ServiceHost()
     nonisolated let storeHost = ServiceHost()
-    /// What answers the calls, as of the configuration in force, by the plugins' names.
+    /// The endpoints that answer calls, by plugin name, as currently configured.
     private nonisolated let endpoints = Locked<[String: any HookEndpoint]>([:])
-    /// How long a stop waits for the calls in flight, as of the configuration in force.
+    /// How long a stop waits for the calls in flight, as currently configured.
     nonisolated let stopTimeout: Locked<Duration>
     nonisolated let observer = SharedObserver()
     nonisolated let keptPauses: KeptPauses
-    /// What changes the engine, one after the other.
+    /// The changes to the engine, one after the other.
     nonisolated let jobs = SerialJobs()
-    /// Looks for states that no store uses.
+    /// Runs the search for unused states.
     nonisolated let unusedStates = SerialThreadExecutor()
 
     private(set) var loaded: LoadedConfiguration
     private(set) var catalog: HookCatalog
     private(set) var stores: [RunningStore] = []
     private var plugins: [String: RunningPlugin] = [:]
-    /// The folders of templates, in their order.
+    /// The folders of templates, in configuration order.
     var folders: [RunningFolder] = []
     var lastFolder = 0
-    /// Which stores there are in them.
+    /// The stores in these folders.
     var storeCatalog: StoreCatalog
-    /// What served stores until they were configured otherwise, and waits for a disk or a lock.
+    /// Services of stores under an earlier configuration that still wait for a disk or a lock.
     private var unended: [String: ServiceHost.HostedService] = [:]
 
-    /// What stays the same as long as the daemon lives.
+    /// What does not change while the daemon runs.
     struct Dependencies: Sendable {
         let stateFolder: String
         let logger: Logger
@@ -59,21 +59,21 @@ actor Engine {
         storeCatalog = StoreCatalog(loaded.configuration)
     }
 
-    /// Begins everything; the hosts run it.
+    /// Starts everything; the hosts run it.
     func begin() async { _ = await apply(loaded, catalog) }
 
     /// Waits until stores are open and plugins' processes run, or have failed to.
     ///
-    /// - Parameter names: The plugins that are waited for; nil for all.
+    /// - Parameter names: The plugins to wait for; nil for all.
     func waitUntilUp(_ names: [String]? = nil) async {
         await waitForPlugins(names)
-        // A folder whose disk does not answer delays no other store.
+        // A folder whose disk does not answer does not delay other stores.
         let listed = folders.map(\.listed)
         await wait(atMost: Self.timeout * 2) { for folder in listed { await folder.wait() } }
         for store in stores { await store.up.wait() }
     }
 
-    /// The same for who has changed something of a daemon that runs: no longer than what does not wait for a disk takes.
+    /// Like `waitUntilUp`, after a change to the running daemon: it does not wait for slow disks.
     func waitBriefly(_ names: [String]) async {
         await wait(atMost: Self.timeout * 2) { await self.waitUntilUp(names) }
     }
@@ -84,7 +84,7 @@ actor Engine {
             do throws(HookFailure) {
                 try await coprocess.waitUntilStarted()
             } catch  where error.reason == .cancelled {
-                // It ends before it was up, for a reason that is reported elsewhere.
+                // It ended before it was up, for a reason that is reported elsewhere.
             } catch {
                 dependencies.logger.report(
                     .pluginUnstartable,
@@ -93,34 +93,35 @@ actor Engine {
         }
     }
 
-    /// Has a coprocess started again when a configuration is put in force the next time.
+    /// Makes the next apply of a configuration restart a coprocess.
     func forgetFiles(of name: String) { plugins[name]?.making.files = [] }
 
-    /// - Throws: `HookFailure`: why its process does not run.
+    /// - Throws: `HookFailure` with the reason why its process does not run.
     func waitUntilStarted(_ name: String) async throws(HookFailure) {
         try await plugins[name]?.coprocess?.waitUntilStarted()
     }
 
     // MARK: From one configuration to the next
 
-    /// What is different.
+    /// The differences between two configurations.
     struct Difference: Sendable {
         var stores = ReloadReport.Changes()
         var plugins = ReloadReport.Changes()
     }
 
-    /// Whether a configuration is the same to the byte: `==` takes names for equal that look the same, and an author's
-    /// transactions are told from others' by the bytes.
+    /// Whether two configurations are the same to the byte: `==` compares strings by canonical equivalence,
+    /// while authors are compared by their bytes.
     private static func areSame(_ a: StoreConfiguration, _ b: StoreConfiguration) -> Bool {
         a == b && String(describing: a).hasSameBytes(as: String(describing: b))
     }
 
-    /// Puts a configuration and hooks in force.
+    /// Applies a configuration and hooks.
     func apply(_ loaded: LoadedConfiguration, _ catalog: HookCatalog) async -> Difference {
         DescriptorBudget.shared.keepSpare(loaded.spareDescriptors(plugins: catalog.needed.count))
         var difference = Difference()
         var nextPlugins: [String: RunningPlugin] = [:]
-        // To look at a program's files may wait for a disk: not on the engine, which all requests ask.
+        // Checking a program's files may wait for a disk, so it does not run on the engine, which serves all
+        // requests.
         let makings = await onPool { catalog.needed.map(PluginMaking.init) }
         for (plugin, making) in zip(catalog.needed, makings) {
             let old = plugins[plugin.name]
@@ -156,7 +157,7 @@ actor Engine {
         let endingStores = stores.filter { kept[$0.name] == nil }
         let endingPasses = endingStores.map(\.control.passes)
         await finish(endingStores, within: Self.timeout)
-        // Where a plugin goes, some stores may be calling it. Others do not wait for its calls to end.
+        // When a plugin ends, some stores may be calling it. Other stores do not wait for these calls.
         let ending = Set(difference.plugins.ended + difference.plugins.changed)
         let held = stores.filter { store in
             kept[store.name] != nil
@@ -187,7 +188,7 @@ actor Engine {
             hooks: Set(catalog.hooks.map(\.fullName)), plugins: Set(difference.plugins.unchanged),
             mayCome: { name in loaded.configuration.templates.contains { $0.namePattern.matches(name) } })
         dependencies.status.update { status in
-            // A consumer that comes back may still be held.
+            // A consumer that is configured again may still be paused.
             for store in stores { status.setPaused(of: store) }
             status.healthyLags = [:]
             status.healthyFeedLags = [:]
@@ -196,7 +197,7 @@ actor Engine {
         }
         showFolders()
         for passes in held + endingPasses { passes.release(by: .reload) }
-        // What failed may be another now, or gone.
+        // What failed may have changed, or be gone.
         for store in stores { store.control.passes.tryNow() }
         return difference
     }
@@ -206,15 +207,15 @@ actor Engine {
         return RunningPlugin(plugin, making, logger: dependencies.logger) { log.report($0) }
     }
 
-    /// Lets current batches end, for a limited time.
+    /// Waits until current batches have ended, for a limited time.
     private func hold(_ passes: [PassControl], within timeout: Duration = Engine.timeout) async {
         for control in passes { control.hold(by: .reload) }
         await wait(atMost: timeout) { for control in passes { await control.quiet() } }
     }
 
-    /// Ends what serves stores. Their passes are held until then.
+    /// Ends the services of stores. Their passes are held until then.
     func finish(_ stores: [RunningStore], within timeout: Duration) async {
-        // These may take long, for their disks: no other store waits for them.
+        // Slow disks can make this take long: no other store waits for these.
         await hold(stores.map(\.control.passes), within: timeout)
         await withTaskGroup(of: Void.self) { group in
             for store in stores { group.addTask { await store.finish(within: timeout) } }
@@ -223,7 +224,7 @@ actor Engine {
         for store in stores where !store.service.hasEnded { unended[store.name] = store.service }
     }
 
-    /// Begins stores that were not there.
+    /// Starts new stores.
     func begin(_ configurations: [StoreConfiguration]) {
         for configuration in configurations {
             let store = start(configuration, newControl(of: configuration))
@@ -232,10 +233,11 @@ actor Engine {
         }
     }
 
-    /// Leaves out stores that were ended.
+    /// Removes stores that have ended.
     func forget(_ names: Set<String>) { stores.removeAll { names.contains($0.name) } }
 
-    /// A store that is new starts paused where its configuration says so, or an operator wanted that kept.
+    /// Creates the control of a new store, paused where its configuration says so or an operator's pause was
+    /// kept.
     private func newControl(of store: StoreConfiguration) -> StoreControl {
         let control = StoreControl()
         for consumer in keptPauses.consumers(of: store.name) {
@@ -277,7 +279,7 @@ actor Engine {
                 runner: runner, watch: watch, reporter: reporter, path: path, stop: stop, gate: up,
                 predecessor: unended[configuration.name]
             ) { [endpoints] in
-                // A stop waits for the calls in flight, and begins no others.
+                // A stop waits for the calls in flight, and starts no others.
                 for endpoint in endpoints.withLock({ $0 }).values { endpoint.finishCalls() }
             })
         return RunningStore(
@@ -293,8 +295,8 @@ extension ReloadReport.Changes {
 }
 
 extension LoadedConfiguration {
-    /// How many descriptors everything needs that is no store: the program itself with what is open for a moment,
-    /// connections, and for each plugin the pipes of two processes, one that ends and one that begins.
+    /// How many descriptors are needed besides the stores': the program itself with its short-lived ones,
+    /// connections, and for each plugin the pipes of two processes, one that ends and one that starts.
     fileprivate func spareDescriptors(plugins: Int) -> Int {
         let feeds = configuration.storesAndPrototypes.flatMap(\.consumers).flatMap(\.contexts).count {
             if case .feed = $0.kind { true } else { false }

@@ -3,8 +3,8 @@ import HistoryConfiguration
 import HistoryControl
 import PersistentHistory
 
-/// Which plugins and hooks there are, in their order: those of the manifests, then those that were
-/// added to the running daemon, less those that were taken away.
+/// All plugins and hooks, in order: those of the manifests, then those added to the running daemon, without
+/// those that were removed.
 struct HookCatalog: Sendable {
     struct Entry: Sendable, Equatable {
         var plugin: PluginConfiguration
@@ -12,10 +12,10 @@ struct HookCatalog: Sendable {
     }
 
     private(set) var entries: [Entry]
-    /// Plugins that are needed also without a hook.
+    /// Plugins that are needed even without a hook.
     private let keepingContexts: Set<String>
-    /// Operations for which hooks of manifests are not called any more (a merge hook has all of
-    /// them): until the manifests are read again.
+    /// Operations for which hooks of manifests are no longer called, until the manifests are read again. A
+    /// merge hook has all of them.
     private var withheld: [UUID: Set<ChangeOperation>] = [:]
 
     init(
@@ -25,19 +25,19 @@ struct HookCatalog: Sendable {
         entries = manifests.map { Entry(plugin: $0, origin: .manifest) } + added
     }
 
-    /// - Parameter persisted: What was added to an earlier daemon to be kept.
+    /// - Parameter persisted: The hooks that were added to an earlier daemon and kept.
     init(_ loaded: LoadedConfiguration, persisted: [PluginConfiguration]) {
         self.init(
             manifests: loaded.plugins, added: persisted.map { Entry(plugin: $0, origin: .persisted) },
             keepingContexts: loaded.configuration.contextPlugins)
     }
 
-    /// Those that were added to the running daemon.
+    /// The plugins that were added to the running daemon.
     var added: [Entry] { entries.filter { $0.origin != .manifest } }
 
     var plugins: [PluginConfiguration] { entries.map(\.plugin) }
 
-    /// Plugins that have a hook to serve, or a context to keep.
+    /// Plugins that have a hook to serve, or a context to update.
     var needed: [PluginConfiguration] {
         plugins.filter { plugin in
             keepingContexts.contains(plugin.name) || plugin.hooks.contains { present($0) != nil }
@@ -55,14 +55,14 @@ struct HookCatalog: Sendable {
         return Set(called.map(\.name) + contexts)
     }
 
-    /// Observers, then the merge pipeline, each in the order in which they are called.
+    /// Observers, then the merge pipeline, each in call order.
     var hooks: [HookConfiguration] {
         plugins.flatMap(\.hooks).filter { $0.kind == .observer }.compactMap(present)
-            // The order is that of all: what stood before a removed hook keeps its place.
+            // The order covers all hooks: what stood before a removed hook keeps its position.
             + MergeOrder.pipeline(of: plugins).compactMap(present)
     }
 
-    /// What is left of a hook; nil if nothing is.
+    /// The hook without its removed operations; nil if none is left.
     private func present(_ hook: HookConfiguration) -> HookConfiguration? {
         guard let withheld = withheld[hook.id] else { return hook }
         var hook = hook
@@ -78,9 +78,9 @@ struct HookCatalog: Sendable {
         entries += plugins.map { Entry(plugin: $0, origin: origin) }
     }
 
-    /// Takes hooks away. One that is called for several operations loses the one that is meant.
+    /// Removes hooks. A hook that is called for several operations loses only the selected one.
     ///
-    /// - Returns: Those that were there, in their order.
+    /// - Returns: The removed hooks, in order.
     mutating func remove(_ selection: HookSelection) -> [HookConfiguration] {
         let affected = hooks.filter(selection.includes)
         for hook in affected { withheld[hook.id, default: []].formUnion(selection.operations(of: hook)) }
@@ -90,14 +90,14 @@ struct HookCatalog: Sendable {
             var entry = entry
             entry.plugin.hooks = entry.plugin.hooks.compactMap(present).map { hook in
                 guard let before = hook.before, gone.contains(before) else { return hook }
-                // What is kept must be readable without those that went.
+                // Kept hooks must be readable without the removed ones.
                 var hook = hook
                 hook.before = nil
                 return hook
             }
             return entry.plugin.hooks.isEmpty ? nil : entry
         }
-        // Those that were added do not come back by themselves, and may be added again.
+        // Added hooks do not come back by themselves, and may be added again.
         let manifests = Set(entries.filter { $0.origin == .manifest }.flatMap { $0.plugin.hooks.map(\.id) })
         withheld = withheld.filter { manifests.contains($0.key) }
         return affected
@@ -116,7 +116,7 @@ extension HookSelection {
         }
     }
 
-    /// What of a hook that it includes it means.
+    /// The operations of a hook that this selection includes.
     func operations(of hook: HookConfiguration) -> Set<ChangeOperation> {
         guard case .pair(_, let operation) = which else { return hook.operations }
         return hook.operations.filter { $0.rawValue == operation }

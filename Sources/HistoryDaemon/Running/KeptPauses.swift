@@ -3,13 +3,13 @@ import HistoryControl
 import Logging
 import PersistentHistory
 
-/// What an operator has paused and wants to stay paused over a restart: a file in the state folder.
+/// The pauses that an operator wants to keep over a restart: a file in the state folder.
 ///
-/// It goes by the names of the configuration, so that it also holds for a store that cannot be opened yet.
+/// It uses the names of the configuration, so that it also covers a store that cannot be opened yet.
 final class KeptPauses: Sendable {
     struct Pause: Codable, Hashable, Sendable {
         let store: String
-        /// Nil is the whole store.
+        /// Nil for the whole store.
         var consumer: String?
     }
 
@@ -23,7 +23,7 @@ final class KeptPauses: Sendable {
 
     init(stateFolder: String) { path = "\(stateFolder)/paused.json" }
 
-    /// Reads what was kept. A file that is none of ours is moved aside, and said.
+    /// Reads the kept pauses. A file in a foreign format is moved aside and reported.
     ///
     /// - Throws: `HistoryError` where it cannot be read: what is paused must not be delivered by mistake.
     func load(_ logger: Logger) throws {
@@ -48,14 +48,14 @@ final class KeptPauses: Sendable {
 
     func contains(_ pause: Pause) -> Bool { pauses.withLock { $0.contains(pause) } }
 
-    /// The consumers of a store that are paused alone.
+    /// The consumers of a store that are paused by themselves.
     func consumers(of store: String) -> [String] {
         pauses.withLock { $0.filter { $0.store == store }.compactMap(\.consumer).sorted() }
     }
 
-    /// Keeps pauses, or ends them. One at a time.
+    /// Keeps pauses, or removes them. Must not be called concurrently.
     ///
-    /// - Throws: `ControlError`: nothing is different then.
+    /// - Throws: `ControlError`; nothing has changed then.
     func set(_ changed: [Pause], kept: Bool) throws(ControlError) {
         let old = pauses.withLock { $0 }
         let new = kept ? old.union(changed) : old.subtracting(changed)

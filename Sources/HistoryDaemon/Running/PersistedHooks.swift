@@ -3,14 +3,14 @@ package import HistoryConfiguration
 import Logging
 import PersistentHistory
 
-/// Manifests of hooks that were added to a running daemon and are kept over a restart: a file for
-/// each plugin in the state folder, in the order in which they came.
+/// Manifests of hooks that were added to a running daemon and are kept over a restart: one file per plugin in
+/// the state folder, in the order in which they were added.
 package struct PersistedHooks: Sendable {
     let folder: String
 
     init(stateFolder: String) { folder = "\(stateFolder)/hooks.d" }
 
-    /// The files, in their order.
+    /// The files, in order.
     func files() throws -> [String] {
         guard FileManager.default.fileExists(atPath: folder) else { return [] }
         let names = try FileManager.default.contentsOfDirectory(atPath: folder)
@@ -23,15 +23,16 @@ package struct PersistedHooks: Sendable {
         return number == otherNumber ? one.utf8.lexicographicallyPrecedes(other.utf8) : number < otherNumber
     }
 
-    /// The number that a file's name begins with: `0001-name.json`.
+    /// The number at the start of a file's name: `0001-name.json`.
     private static func number(_ name: String) -> Int { Int(name.prefix { $0.isNumber }) ?? 0 }
 
-    /// Moves files aside that hold no JSON at all, which the daemon has never written: the other hooks are kept.
+    /// Moves files aside that are not JSON, because the daemon never writes such files. The other hooks are
+    /// kept.
     ///
     /// - Throws: `HistoryError` where one cannot be moved.
     func moveAsideDamaged(_ logger: Logger) throws {
         for file in try files() {
-            // What cannot be read is reported when it is loaded.
+            // A file that cannot be read is reported when it is loaded.
             guard let bytes = try? AtomicFile.read(file), let problem = PluginConfiguration.damage(of: bytes)
             else {
                 continue
@@ -44,9 +45,13 @@ package struct PersistedHooks: Sendable {
         }
     }
 
-    /// Reads what is kept, each file as a manifest that joins those before it.
+    /// Reads the kept hooks: each file is a manifest that joins those before it.
     ///
-    /// - Parameter unfit: Is given a file that does not fit the configuration any more, because that was edited since.
+    /// - Parameters:
+    ///   - configuration: The configuration that the hooks must fit.
+    ///   - manifests: The configured plugins.
+    ///   - unfit: Called with a file that does not fit the configuration any more, because that was edited
+    ///     since.
     /// - Throws: `HistoryError` where a file cannot be read; what `unfit` throws.
     func load(
         for configuration: DaemonConfiguration, besides manifests: [PluginConfiguration],
@@ -71,7 +76,8 @@ package struct PersistedHooks: Sendable {
         return Array(plugins.dropFirst(manifests.count))
     }
 
-    /// The same, with what does not fit moved aside: an edited manifest is no reason to serve no store at all.
+    /// Reads the kept hooks, and moves aside files that do not fit: an edited manifest must not keep stores
+    /// from being served.
     func load(for loaded: LoadedConfiguration, _ logger: Logger) throws -> [PluginConfiguration] {
         try moveAsideDamaged(logger)
         return try load(for: loaded.configuration, besides: loaded.plugins) { file, errors in
@@ -83,7 +89,7 @@ package struct PersistedHooks: Sendable {
         }
     }
 
-    /// What the next start would move aside, and why.
+    /// The files that the next start would move aside, and why.
     package static func problems(of loaded: LoadedConfiguration, stateFolder: String) throws -> [String] {
         let hooks = PersistedHooks(stateFolder: stateFolder)
         var problems: [String] = []
@@ -97,7 +103,7 @@ package struct PersistedHooks: Sendable {
         errors.problems.map(\.description).joined(separator: "; ")
     }
 
-    /// Brings the files up to what is to be kept: removes, rewrites and adds.
+    /// Brings the files up to date with the plugins to keep: removes, rewrites and adds.
     func keep(_ plugins: [PluginConfiguration]) throws {
         var known: [String: String] = [:]
         var last = 0
@@ -130,7 +136,7 @@ package struct PersistedHooks: Sendable {
 }
 
 extension PersistedHooks {
-    /// A plugin's manifest, which is read before it is kept: it says all that was meant.
+    /// Returns a plugin's manifest, after checking that it reads back as the same plugin.
     ///
     /// - Throws: `HistoryError`.
     private static func manifest(of plugin: PluginConfiguration, _ file: String) throws -> [UInt8] {
@@ -146,7 +152,7 @@ extension PersistedHooks {
 }
 
 extension PluginConfiguration {
-    /// A manifest with this plugin alone, which reads as what it is wherever it lies.
+    /// A manifest of this plugin alone, which reads the same from any folder.
     var manifest: [UInt8] {
         var json = JSONBytes()
         json.object { json in

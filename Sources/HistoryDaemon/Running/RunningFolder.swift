@@ -4,21 +4,21 @@ import ServiceLifecycle
 
 /// A folder whose files are stores, while it is watched.
 struct RunningFolder: Sendable {
-    /// Another one for each watch.
+    /// Different for each watch.
     let number: Int
     var template: StoreTemplate
     let service: ServiceHost.HostedService
     let watcher: FolderWatcher
-    /// Signaled when the stores that were there at first are begun.
+    /// Signaled when the stores that were there at first have started.
     let listed: OneShotEvent
-    /// The files that are stores, in the order in which they came: of two with one name, the first has it.
+    /// The files that are stores, in order of arrival: of two with one name, the first keeps it.
     private(set) var files: [String: Int] = [:]
     private var arrivals = 0
     /// Whether there are more files than the maximum.
     var isCrowded = false
     /// What is wrong with the folder.
     var trouble: String?
-    /// How many files were refused since it is watched.
+    /// How many files were refused since the watch started.
     var refusals = 0
 
     init(
@@ -39,7 +39,7 @@ struct RunningFolder: Sendable {
 
     mutating func remove(_ file: String) { files[file] = nil }
 
-    /// In the order in which they came.
+    /// The files in order of arrival.
     var filesInOrder: [String] { files.sorted { $0.value < $1.value }.map(\.key) }
 
     func end() {
@@ -49,7 +49,7 @@ struct RunningFolder: Sendable {
     }
 }
 
-/// Hands over what happens in a folder, in order, while the daemon runs.
+/// Passes on what happens in a folder, in order, while the daemon runs.
 struct FolderService: Service {
     let watcher: FolderWatcher
     let events: AsyncStream<[FolderEvent]>
@@ -69,9 +69,9 @@ struct FolderService: Service {
 }
 
 extension StoreTemplate {
-    /// Which files and folders count.
+    /// The rules for which files and folders count.
     ///
-    /// - Parameter excluded: A folder of which nothing counts: the daemon's own state.
+    /// - Parameter excluded: A folder in which no file counts: the daemon's own state.
     func rules(excluding excluded: String) -> FolderWatcher.Rules {
         let (pattern, folder) = (pattern, folder)
         let isExcluded: @Sendable (String) -> Bool = {
@@ -85,7 +85,7 @@ extension StoreTemplate {
         ) { path in
             let name = PathNames.inReverse(path).first ?? path
             guard pattern.matches(name), !isExcluded(path) else { return .other }
-            // Hidden files are the temporary ones of rsync and others.
+            // Hidden files are temporary files, of rsync for instance.
             if name.utf8.first == UInt8(ascii: ".") { return .other }
             return (try? TemplateFile(path)) == nil ? .unusable : .fits
         }

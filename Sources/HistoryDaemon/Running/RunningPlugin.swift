@@ -8,7 +8,7 @@ import PersistentHistory
 struct RunningPlugin: Sendable {
     var making: PluginMaking
     let endpoint: any HookEndpoint
-    /// The process that is kept, where it is one.
+    /// The long-running process, for a coprocess.
     let coprocess: CoprocessPlugin?
     var service: ServiceHost.HostedService?
 
@@ -28,13 +28,13 @@ struct RunningPlugin: Sendable {
         }
     }
 
-    /// The files that its process has open to write.
+    /// The files that its process has open for writing.
     func writtenFiles() async -> Set<[UInt64]> {
         guard let process = await coprocess?.processID else { return [] }
         return await onPool { OpenFiles.written(by: process) }
     }
 
-    /// Ends the process, and waits for that.
+    /// Ends the process, and waits until it has ended.
     func stop() async {
         guard let coprocess else { return }
         coprocess.stop()
@@ -42,11 +42,11 @@ struct RunningPlugin: Sendable {
     }
 }
 
-/// What a plugin's process was made from: where that is another, it needs another process.
+/// What a plugin's process was made from: a change of it requires a new process.
 struct PluginMaking: Equatable, Sendable {
-    /// Without its hooks, and without what is done when they fail: a change of those needs no other process.
+    /// Without the hooks, and without what is done when they fail: a change of those requires no new process.
     private let plugin: PluginConfiguration
-    /// The program and the files among its arguments: a script is one.
+    /// The program, and the files among its arguments, such as a script.
     var files: [FileStamp] = []
 
     init(_ plugin: PluginConfiguration) {
@@ -54,16 +54,16 @@ struct PluginMaking: Equatable, Sendable {
         plugin.hooks = []
         plugin.policy = FailurePolicy()
         self.plugin = plugin
-        // What is started for each call is always the newest.
+        // A program that is started for each call is always up to date.
         guard plugin.mode == .coprocess else { return }
         let command = plugin.command
         files =
             BlockingThreads.shared.result(within: Self.timeout) { command.compactMap { FileStamp($0) } } ?? []
     }
 
-    /// Whether the same process will do.
+    /// Whether the same process can be used.
     ///
-    /// - Parameter written: Files that the process writes itself, as its log: that these change says nothing.
+    /// - Parameter written: Files that the process writes itself, such as its log: their changes do not count.
     func isSame(as other: PluginMaking, besides written: Set<[UInt64]>) -> Bool {
         func program(_ making: PluginMaking) -> PluginMaking {
             var making = making
@@ -73,18 +73,19 @@ struct PluginMaking: Equatable, Sendable {
         return program(self) == program(other)
     }
 
-    /// Files whose disk does not answer in time count as none: once it does, a reload starts the process again.
+    /// If the disk of a file does not answer in time, the file counts as missing. Once the disk answers, a
+    /// reload restarts the process.
     private static let timeout: Duration = .milliseconds(500)
 
-    /// What changes when a file is written or replaced.
+    /// Changes when a file is written or replaced.
     struct FileStamp: Equatable, Sendable {
         /// Its device and inode.
         let id: [UInt64]
         private let size: Int64
-        /// A `timespec` as it lies there, to the nanosecond.
+        /// The bytes of the `timespec`, to the nanosecond.
         private let modified: [UInt8]
 
-        /// Nil for what is no regular file.
+        /// Nil for anything but a regular file.
         init?(_ path: String) {
             var status = stat()
             guard path.hasPrefix("/"), stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
@@ -97,7 +98,7 @@ struct PluginMaking: Equatable, Sendable {
 }
 
 extension HookCatalog {
-    /// The hooks, ready to be registered with what answers their calls.
+    /// The hooks, ready to be registered, with the endpoints that answer their calls.
     func hooks(calling running: [String: RunningPlugin]) -> [Hook] {
         let byHook = Dictionary(plugins.flatMap { plugin in plugin.hooks.map { ($0.id, plugin) } }) {
             first, _ in first

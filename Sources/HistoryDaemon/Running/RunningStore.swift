@@ -6,16 +6,17 @@ import ServiceLifecycle
 struct RunningStore: Sendable {
     let configuration: StoreConfiguration
     let served: ServedStore
-    /// Stays when the store is started again with another configuration.
+    /// Kept when the store is restarted with another configuration.
     let control: StoreControl
     let stop: OneShotEvent
-    /// Opens when it is open, or when it is certain that there is nothing to open yet.
+    /// Signaled when the store is open, or when it is certain that there is nothing to open yet.
     let up: OneShotEvent
     let service: ServiceHost.HostedService
 
     var name: String { configuration.name }
 
-    /// Ends the service of it, and waits for that; but not for a disk or a lock, for which its successor alone waits.
+    /// Ends the store's service, and waits for that. If the service waits for a disk or a lock, only its
+    /// successor waits for it.
     ///
     /// - Parameter timeout: How long calls in flight may take to end by themselves.
     func finish(within timeout: Duration) async {
@@ -25,11 +26,11 @@ struct RunningStore: Sendable {
         await wait(atMost: Self.cancellationTime) { [service] in await service.ended() }
     }
 
-    /// What was cancelled ends within this, unless it waits.
+    /// Cancelled work ends within this time, unless it waits for a disk or a lock.
     static let cancellationTime: Duration = .seconds(1)
 }
 
-/// Serves one store. Where it cannot be watched it waits, and the others do not wait for it.
+/// Serves one store. If the store cannot be watched yet, only this service waits.
 struct StoreService: Service {
     let runner: StoreRunner
     let watch: @Sendable () throws -> StoreSignals
@@ -37,7 +38,7 @@ struct StoreService: Service {
     let path: String
     let stop: OneShotEvent
     let gate: OneShotEvent
-    /// What served the store before, if that has not ended.
+    /// The service that served the store before, if it has not ended.
     let predecessor: ServiceHost.HostedService?
     /// Called at a stop of the daemon.
     let isStopping: @Sendable () -> Void
@@ -48,7 +49,7 @@ struct StoreService: Service {
             var pause = GrowingPause(first: .milliseconds(500))
             while !stop.isSignaled, !Task.isCancelled {
                 do {
-                    // To follow the store's path may wait for a disk.
+                    // Resolving the store's path may wait for a disk.
                     let signals = try await onPool { () async throws -> StoreSignals in try watch() }
                     return try await runner.run(watching: signals) { gate.signal() }
                 } catch let error as ObserverError {
@@ -63,7 +64,7 @@ struct StoreService: Service {
         }
     }
 
-    /// Two would use one place in the history, and the same contexts.
+    /// Waits for the previous service: two would use one position in the history, and the same contexts.
     private func awaitPredecessor() async {
         guard let predecessor, !predecessor.hasEnded else { return }
         reporter.report(
@@ -73,7 +74,7 @@ struct StoreService: Service {
                     "The store \"\(path)\" is not served as it is configured now: what served it before waits for a disk or a lock.",
                     hint: "It follows by itself when that has ended.")))
         gate.signal()
-        // Thrown is only that it is to stop.
+        // It throws only when it is asked to stop.
         _ = try? await stop.cancelling { await predecessor.ended() }
     }
 }

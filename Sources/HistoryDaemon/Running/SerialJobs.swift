@@ -2,8 +2,8 @@ import HistoryControl
 import PersistentHistory
 import ServiceLifecycle
 
-/// Does what changes the daemon one after the other, and each to its end: also if the one who
-/// asked for it has gone meanwhile.
+/// Runs changes to the daemon one after the other, each to its end, even if the client that asked for it has
+/// disconnected.
 final class SerialJobs: Service {
     private typealias Job = @Sendable () async -> Void
 
@@ -20,9 +20,9 @@ final class SerialJobs: Service {
         }
     }
 
-    /// Has a job done when its turn comes, and waits for it.
+    /// Runs a job when its turn comes, and waits for it.
     ///
-    /// - Throws: What it throws; `ControlError` with `.stopping` if its turn does not come any more.
+    /// - Throws: What the job throws; `ControlError` with `.stopping` if the daemon stops before its turn.
     func perform<T: Sendable>(_ body: @escaping @Sendable () async throws -> T) async throws -> T {
         try await withCheckedThrowingContinuation { continuation in
             let job: Job = {

@@ -1,7 +1,7 @@
 import PersistentHistory
 import ServiceLifecycle
 
-/// Runs services that come and go while the daemon lives: plugins' processes, stores.
+/// Runs services that start and end while the daemon lives: plugins' processes, stores.
 ///
 /// At a graceful shutdown each of them is notified, as a service of the daemon itself would be.
 final class ServiceHost: Service {
@@ -18,7 +18,7 @@ final class ServiceHost: Service {
         /// Returns when the service has ended, or the task is cancelled.
         func ended() async { await end.wait() }
 
-        /// Cancels the service, which takes no longer than it must to end then.
+        /// Cancels the service, which then ends as soon as it can.
         func cancel() { cancellation.signal() }
 
         fileprivate func run() async throws {
@@ -26,7 +26,7 @@ final class ServiceHost: Service {
             do {
                 try await cancellation.cancelling { try await service.run() }
             } catch  where cancellation.isSignaled {
-                // That is how it ends then.
+                // Cancellation is the expected end.
             }
         }
 
@@ -38,15 +38,15 @@ final class ServiceHost: Service {
 
     init() { (arrivals, continuation) = AsyncStream.makeStream() }
 
-    /// Begins a service, now or when the host itself runs.
+    /// Starts a service, now or when the host itself runs.
     func start(_ service: any Service) -> HostedService {
         let hosted = HostedService(service)
-        // After the host was closed, the service is never started, and counts as ended.
+        // After the host has closed, a service is never started, and counts as ended.
         if case .terminated = continuation.yield(hosted) { hosted.noteEnd() }
         return hosted
     }
 
-    /// - Throws: What a service throws; then all are cancelled.
+    /// - Throws: What a service throws, after all others are cancelled.
     func run() async throws {
         try await withGracefulShutdownHandler {
             try await withThrowingDiscardingTaskGroup { group in

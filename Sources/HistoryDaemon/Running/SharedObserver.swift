@@ -1,7 +1,7 @@
 import PersistentHistory
 import ServiceLifecycle
 
-/// The observer of all stores. It is made when the first store is to be watched: where the limit of inotify
+/// The observer of all stores. It is created when the first store is to be watched: if the limit of inotify
 /// instances is reached, the stores wait for that, and the daemon does not end.
 final class SharedObserver: Service {
     private let current = Locked<StoreObserver?>(nil)
@@ -10,9 +10,9 @@ final class SharedObserver: Service {
 
     init() { (observers, made) = AsyncStream.makeStream() }
 
-    /// Begins to watch a store.
+    /// Starts to watch a store.
     ///
-    /// - Throws: `ObserverError`; it can be tried again.
+    /// - Throws: `ObserverError`; the call can be repeated.
     func watch(_ path: String) throws(ObserverError) -> StoreSignals {
         let observer = try current.withLock { current throws(ObserverError) in
             if let current { return current }

@@ -19,8 +19,8 @@ extension ServiceNotifying {
 
 /// Notifies systemd through `$NOTIFY_SOCKET`. Does nothing if that is not set.
 ///
-/// Nothing waits for a service manager that does not read: what it has to know is kept and sent with the
-/// next notification or, where this runs as a service, as soon as it reads again.
+/// It does not block on a service manager that does not read: important notifications are kept and sent with
+/// the next one or, where this runs as a service, as soon as the manager reads again.
 package final class ServiceNotifier: ServiceNotifying, Service {
     private let logger: Logger
     private let state = Locked(State())
@@ -52,7 +52,7 @@ package final class ServiceNotifier: ServiceNotifying, Service {
         }
     }
 
-    /// - Returns: What is wrong, when it begins; how many were dropped, when it is over.
+    /// - Returns: The problem, when it starts; the number of dropped notifications, when it is over.
     private static func send(_ state: inout State, to path: String) -> (problem: String?, dropped: Int?) {
         while let next = state.unsent.first {
             if let error = send(next, to: path) {
@@ -68,14 +68,14 @@ package final class ServiceNotifier: ServiceNotifying, Service {
         return (nil, state.unsent.dropped)
     }
 
-    /// As sd_notify(3) does it, which would wait while the socket is full.
+    /// Sends a datagram as sd_notify(3) does, which would block while the socket is full.
     ///
-    /// - Returns: An errno where it was not sent.
+    /// - Returns: An errno if it was not sent.
     private static func send(_ notifications: [ServiceNotification], to path: String) -> Int32? {
         let now = LoopClock.monotonicMicroseconds
         let text = notifications.map { $0.assignments(monotonicMicroseconds: now) }
             .joined(separator: "\n")
-        // Another address is one of a virtual machine's host, which does not manage this daemon.
+        // Other addresses are those of a virtual machine's host, which does not manage this daemon.
         guard path.hasPrefix("/") || path.hasPrefix("@"), path.utf8.count <= UnixAddress.longestPath else {
             return EAFNOSUPPORT
         }
@@ -89,14 +89,14 @@ package final class ServiceNotifier: ServiceNotifying, Service {
         return sent < 0 ? errno : nil
     }
 
-    /// Sends again what could not be sent, until it is. Sleeps while there is nothing.
+    /// Sends pending notifications until they are sent. It sleeps while there are none.
     package func run() async throws {
         await cancelWhenGracefulShutdown {
             for await _ in self.wakeUp.stream {
                 var failures = 0
                 while self.state.withLock({ $0.isStuck }), !Task.isCancelled {
                     failures += 1
-                    // Thrown is only that the daemon stops.
+                    // It throws only when the daemon stops.
                     try? await Task.sleep(for: Backoff.delay(afterFailures: failures), clock: .loop)
                     self.notify([])
                 }
@@ -106,7 +106,7 @@ package final class ServiceNotifier: ServiceNotifying, Service {
 
     /// How often the service manager expects a keep-alive notification; nil if it expects none.
     ///
-    /// Source: sd_watchdog_enabled(3), which also looks whether it is this process that is meant.
+    /// Source: sd_watchdog_enabled(3), which also checks that this process is meant.
     package static func watchdogInterval() -> Duration? {
         var microseconds: UInt64 = 0
         guard sd_watchdog_enabled(0, &microseconds) > 0 else { return nil }

@@ -2,11 +2,11 @@ package import Logging
 import PersistentHistory
 import ServiceLifecycle
 
-/// Feeds the service manager's watchdog, but only while the daemon really works.
+/// Feeds the service manager's watchdog, but only while the daemon makes progress.
 ///
-/// Twice in each interval the check is asked; when it returns, the watchdog is fed. A check that
-/// throws or does not come back feeds nothing, and the service manager then restarts the daemon: a
-/// process that is merely alive proves nothing.
+/// Twice in each interval it runs the check; when the check returns, it feeds the watchdog. If the check throws
+/// or does not return, the watchdog is not fed, and the service manager restarts the daemon: that a process is
+/// alive does not prove that it works.
 package struct WatchdogService<C: Clock & Sendable>: Service where C.Duration == Duration {
     private let interval: Duration?
     private let notifier: any ServiceNotifying
@@ -15,8 +15,8 @@ package struct WatchdogService<C: Clock & Sendable>: Service where C.Duration ==
     private let check: @Sendable () async throws -> Void
 
     /// - Parameters:
-    ///   - interval: the service manager's; nil for no watchdog (see ``ServiceNotifier/watchdogInterval()``).
-    ///   - check: returns once the pipeline has answered. Should take far less than half the interval.
+    ///   - interval: The service manager's; nil for no watchdog (see ``ServiceNotifier/watchdogInterval()``).
+    ///   - check: Returns once the pipeline has answered. Should take far less than half the interval.
     package init(
         interval: Duration?, notifier: any ServiceNotifying, logger: Logger,
         clock: C = LoopClock(), check: @escaping @Sendable () async throws -> Void

@@ -4,14 +4,14 @@ import Logging
 import PersistentHistory
 import ServiceLifecycle
 
-/// Counters that alerts are written against: they go on after a restart.
+/// Counters for alert rules: they continue after a restart.
 ///
-/// They are kept in a file of their own in the state folder, for a plugin's belong to no store.
+/// They have their own file in the state folder, because a plugin's counters belong to no store.
 struct AlertCounters: Codable, Sendable, Equatable {
     struct Hook: Codable, Sendable, Equatable {
         /// Attempts that failed.
         var failures = 0
-        /// Of these, those after which the call was to be tried again.
+        /// How many of these were to be retried.
         var retries = 0
     }
 
@@ -28,12 +28,12 @@ struct AlertCounters: Codable, Sendable, Equatable {
     /// How often a coprocess has ended by itself, or could not be started.
     var pluginEnds: [String: Int] = [:]
 
-    /// Forgets stores that are gone.
+    /// Forgets removed stores.
     mutating func forget(stores: Set<String>) { for name in stores { self.stores[name] = nil } }
 
-    /// A plugin without hooks in force is gone as well.
+    /// Keeps only what is in force. A plugin without hooks in force is removed as well.
     ///
-    /// - Parameter mayCome: Whether a store of a folder may have the name, that is yet to be listed.
+    /// - Parameter mayCome: Whether a name may belong to a store of a folder that is yet to be listed.
     mutating func keepOnly(stores: Set<String>, hooks: Set<String>, mayCome: (String) -> Bool = { _ in false })
     {
         let plugins = Set(hooks.map { String($0.prefix { $0 != "/" }) })
@@ -42,7 +42,7 @@ struct AlertCounters: Codable, Sendable, Equatable {
         pluginEnds = pluginEnds.filter { plugins.contains($0.key) }
     }
 
-    /// Whether they can be what a daemon has counted, and can be counted on.
+    /// Whether a daemon can have counted these values, and can continue from them.
     fileprivate var arePossible: Bool {
         let all =
             hooks.values.flatMap { [$0.failures, $0.retries] }
@@ -50,7 +50,7 @@ struct AlertCounters: Codable, Sendable, Equatable {
         return all.allSatisfy { (0...Self.most).contains($0) }
     }
 
-    /// Prometheus' numbers are exact up to it.
+    /// Prometheus' numbers are exact up to this value.
     static let most = 1 << 53
 }
 
@@ -61,7 +61,7 @@ extension AlertCounters {
         let description: String
     }
 
-    /// What an earlier run has counted; nil if none did.
+    /// The counters of an earlier run; nil if there are none.
     ///
     /// - Throws: `SystemError` if the file cannot be read, others if it is damaged.
     static func read(_ path: String) throws -> AlertCounters? {
@@ -79,8 +79,8 @@ extension AlertCounters {
     }
 }
 
-/// Saves the counters, a second after the first that has changed and when the daemon stops: a daemon that is killed
-/// loses at most that second.
+/// Saves the counters, a second after the first change and when the daemon stops: a daemon that is killed loses
+/// at most that second.
 final class CounterKeeper: Service {
     private let path: String
     private let logger: Logger
@@ -96,13 +96,13 @@ final class CounterKeeper: Service {
 
     static func path(in folder: String) -> String { "\(folder)/counters.json" }
 
-    /// What an earlier run has counted. A damaged file is moved aside, and counting starts over.
+    /// The counters of an earlier run. A damaged file is moved aside, and counting starts over.
     static func load(from folder: String, logger: Logger) -> AlertCounters {
         let path = path(in: folder)
         do {
             return try AlertCounters.read(path) ?? AlertCounters()
         } catch let error as SystemError where ![EISDIR, EFBIG].contains(error.number) {
-            // Its content may be right.
+            // Only reading failed: the content may be intact, so the file stays in place.
             logger.warning("The counters in \"\(path)\" cannot be read, and counting starts over: \(error).")
         } catch {
             do {
@@ -121,7 +121,7 @@ final class CounterKeeper: Service {
     func run() async throws {
         await cancelWhenGracefulShutdown { [self] in
             for await _ in changes.stream {
-                // Thrown is only that the daemon stops.
+                // It throws only when the daemon stops.
                 try? await Task.sleep(for: .seconds(1), clock: .loop)
                 await onPool { self.save() }
             }

@@ -1,37 +1,39 @@
 import Logging
 import PersistentHistory
 
-/// What somebody has not had of a history.
+/// What a consumer, a replica or a feed has not received of a history.
 struct Lag: Sendable, Equatable {
-    /// Transactions that are for it. At least so many where `isAtLeast`.
+    /// The number of transactions for it; a lower bound if `isAtLeast`.
     var transactions = 0
     var isAtLeast = false
     /// When the oldest of them was committed.
     var oldest: HistoryTimestamp?
 
-    /// How old that is: it grows for as long as nothing is delivered.
+    /// How old that transaction is: the age grows as long as nothing is delivered.
     func age(at now: HistoryTimestamp) -> Duration {
         oldest.map { .milliseconds(max(0, now.milliseconds - $0.milliseconds)) } ?? .zero
     }
 }
 
 extension Lag {
-    /// Of a consumer, from what lies after its position.
+    /// A consumer's lag, from what follows its position.
     init(_ backlog: Backlog, of consumer: String, under rule: DeliveryRule) {
         for entry in backlog.entries where rule.delivers(entry.author, to: consumer) {
             transactions += 1
             if oldest == nil { oldest = entry.timestamp }
         }
         isAtLeast = !backlog.isWhole
-        // What is for it may lie behind what was looked at.
+        // Transactions for it may follow beyond what was read.
         if oldest == nil, isAtLeast { oldest = backlog.entries.first?.timestamp }
     }
 }
 
 extension Lag {
-    /// Of what is missing, some is no longer in the history.
+    /// Accounts for missing transactions that are no longer in the history.
     ///
-    /// - Parameter before: When that was looked at last.
+    /// - Parameters:
+    ///   - before: The lag as measured before.
+    ///   - now: The current time.
     mutating func includeDeletedHistory(before: Lag, now: HistoryTimestamp) {
         transactions = max(transactions, before.transactions, 1)
         isAtLeast = true
@@ -40,7 +42,7 @@ extension Lag {
 }
 
 extension Lag {
-    /// Of a feed, from what is for it.
+    /// A feed's lag, from the transactions for it.
     init(_ backlog: Backlog) {
         transactions = backlog.entries.count
         isAtLeast = !backlog.isWhole
@@ -55,7 +57,7 @@ extension RuntimeStatus.Consumer {
 }
 
 extension ControlHandler {
-    /// Where a store's history ends and its consumers are, or why that is not known.
+    /// Where a store's history ends and how far its consumers are, or why that is not known.
     typealias Standing = Result<StoreControl.Positions, any Error>
 
     /// Measures all stores, for health reports and metrics.
@@ -65,7 +67,7 @@ extension ControlHandler {
         _ = await forEachStore(await engine.stores) { await measure($0) }
     }
 
-    /// The same for stores where somebody is at work: nothing is read where all have what there is.
+    /// Measures the stores with work in progress: nothing is read where all consumers are caught up.
     func measureBusyStores() async {
         _ = await forEachStore(await engine.stores) { store in
             let isUnread = store.control.standing.unreadTime != nil
@@ -77,7 +79,7 @@ extension ControlHandler {
 
     func standing(of store: RunningStore) async -> Standing {
         do {
-            // A lock is held now and then, and a schema that has changed is read within a second.
+            // A lock may be held for a moment; a changed schema is read within a second.
             return .success(
                 try await store.control.retryingWhileBusy(attempts: 4) {
                     try await store.control.positions()
@@ -89,7 +91,7 @@ extension ControlHandler {
 
     /// Measures how far each consumer lags, and how many dead letters there are.
     ///
-    /// - Returns: What the store answered, so that it is asked once.
+    /// - Returns: The store's answer, so that callers need not ask again.
     func measure(_ store: RunningStore) async -> Standing {
         let standing = await standing(of: store)
         dependencies.status.update(store.name) {
@@ -98,9 +100,9 @@ extension ControlHandler {
         switch standing {
         case .success(let saved): await measure(store, saved)
         case .failure(let error):
-            // Not open, or locked for the moment: what is known stays, and grows older.
+            // Not open, or locked at the moment: the known values stay, and grow older.
             let error = error as? HistoryError
-            // What is not open may be waiting for a disk, or again and again for a lock, to be opened.
+            // A store that is not open may be waiting for a disk, or repeatedly for a lock, to be opened.
             let time = error?.code == .storeNotOpen ? store.control.openingTime : error?.unresponsiveTime
             dependencies.status.update(store.name) { status in
                 status.stores[store.name, default: .init()].unresponsiveTime = time
@@ -173,11 +175,11 @@ extension ControlHandler {
 }
 
 extension StoreControl.Positions {
-    /// The position up to which a consumer has had everything once: what is repeated is no lag.
+    /// The highest position that a consumer has reached: repeated transactions are no lag.
     fileprivate func had(by consumer: BinaryText) -> Int64 {
         max(cursors[consumer]?.position ?? 0, reached[consumer] ?? 0)
     }
 
-    /// How many changes the history has, but for those that were kept in an earlier cleanup.
+    /// How many changes the history has, without those that an earlier cleanup kept.
     var changes: Int64 { max(0, newest.number - oldest.number) }
 }

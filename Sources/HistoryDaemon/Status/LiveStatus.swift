@@ -1,8 +1,8 @@
 import HistoryConfiguration
 import PersistentHistory
 
-/// The runtime status, for all parts that read it, wait for something in it, or report what changes it. The service
-/// manager is notified when its line is another one.
+/// The runtime status, shared by all parts that read it, wait for a part of it, or report changes to it. It
+/// notifies the service manager when the status line changes.
 final class LiveStatus: Sendable {
     fileprivate struct State {
         var status: RuntimeStatus
@@ -13,7 +13,7 @@ final class LiveStatus: Sendable {
 
     private let state: Locked<State>
     private let notifier: any ServiceNotifying
-    /// What a step of a tracking may take, with a lock of another process that is waited for.
+    /// How long one step of tracking may take, including a wait for another process's lock.
     private static let trackingStep: Duration = .seconds(60)
     private let counted = Locked<(@Sendable () -> Void)?>(nil)
 
@@ -34,9 +34,10 @@ final class LiveStatus: Sendable {
     /// Why a store is not open.
     func problem(of store: String) -> String? { read { $0.stores[store]?.problem } }
 
-    /// Waits until `look` gives something of a consumer's state: it is called now, and whenever that changes.
+    /// Waits until `look` returns a value for a consumer's state. `look` is called now, and whenever the state
+    /// changes.
     ///
-    /// - Returns: Nil if the task was cancelled, or there is no such consumer any more.
+    /// - Returns: Nil if the task was cancelled, or the consumer does not exist any more.
     func wait<T: Sendable>(for id: RuntimeStatus.ConsumerID, _ look: (RuntimeStatus.Consumer) -> T?)
         async -> T?
     {
@@ -54,17 +55,17 @@ final class LiveStatus: Sendable {
         return nil
     }
 
-    /// Sets what is called when something was counted that outlives a restart.
+    /// Sets the handler that is called when a counter that outlives a restart changes.
     func onCount(_ body: @escaping @Sendable () -> Void) { counted.withLock { $0 = body } }
 
-    /// A plugin's process has ended, which is counted.
+    /// Called when a plugin's process has ended, which is counted.
     func hasCounted() { counted.withLock { $0 }?() }
 
     // MARK: Changing
 
-    /// Takes in what happened to a store.
+    /// Applies an event of a store.
     func apply(_ event: PipelineEvent, store: String) -> RuntimeStatus.Effects {
-        // The daemon is not ready before that ends, and it may take minutes.
+        // The daemon is not ready before tracking ends, which may take minutes.
         if case .trackingUnderWay = event { notifier.notify(.extendTimeout(Self.trackingStep)) }
         let (effects, line, woken) = state.withLock { state in
             let effects = state.status.apply(event, store: store, at: .now)
@@ -81,7 +82,7 @@ final class LiveStatus: Sendable {
 
     /// Changes the status, and notifies the service manager.
     ///
-    /// - Parameter store: The only store of which something changes; nil if there may be several.
+    /// - Parameter store: The only store that changes; nil if there may be several.
     func update(_ store: String? = nil, _ change: (inout RuntimeStatus) -> Void) {
         let line = state.withLock { state in
             change(&state.status)
@@ -90,9 +91,10 @@ final class LiveStatus: Sendable {
         if let line { notifier.notify(.status(line)) }
     }
 
-    /// Changes the status, for a caller that notifies the service manager of more than that.
+    /// Changes the status without notifying the service manager: the caller does that, along with other
+    /// notifications.
     ///
-    /// - Returns: The line.
+    /// - Returns: The new status line.
     func replace(_ change: (inout RuntimeStatus) -> Void) -> String {
         state.withLock { state in
             change(&state.status)
@@ -101,7 +103,7 @@ final class LiveStatus: Sendable {
         }
     }
 
-    /// Takes in stores that come and go without the others; no task waits for what is gone.
+    /// Adds and removes stores independently of the others. Tasks stop waiting for removed ones.
     func change(ending: Set<String>, beginning: [(store: StoreConfiguration, consumers: Set<String>)]) {
         let (line, woken) = state.withLock { state in
             state.status.change(ending: ending, beginning: beginning)
@@ -114,7 +116,7 @@ final class LiveStatus: Sendable {
         for waiter in woken { waiter.signal() }
     }
 
-    /// Removes what is no longer in force; no task waits for those consumers any more.
+    /// Removes what is no longer in force. Tasks stop waiting for those consumers.
     func keepOnly(
         consumers: [String: Set<String>], hooks: Set<String>, plugins: Set<String>,
         mayCome: (String) -> Bool = { _ in false }
@@ -129,9 +131,9 @@ final class LiveStatus: Sendable {
 }
 
 extension LiveStatus.State {
-    /// Nil if it is the same as before.
+    /// The status line; nil if it is unchanged.
     ///
-    /// - Parameter store: The only store of which something has changed; nil if there may be several.
+    /// - Parameter store: The only store that has changed; nil if there may be several.
     fileprivate mutating func takeLine(_ store: String?) -> String? {
         if let store { parts.update(store, status) } else { parts = StatusLine(status) }
         let line = parts.text(of: status)

@@ -1,8 +1,8 @@
 import PersistentHistory
 
-/// The one reducer: an event in, the next status and what follows from it out.
+/// The only reducer: it takes an event, and returns the effects besides the next status.
 extension RuntimeStatus {
-    /// What follows from an event beside the status itself.
+    /// The effects of an event besides the status itself.
     struct Effects: Sendable {
         enum Changed: Sendable {
             case nothing
@@ -10,24 +10,24 @@ extension RuntimeStatus {
             case several(MovedConsumers)
         }
 
-        /// Whose state is another one.
+        /// Whose state has changed.
         var changed = Changed.nothing
-        /// It says nothing new.
+        /// Whether the event reports nothing new.
         var isRepeated = false
         var isStoreBack = false
         var isStateBack = false
-        /// Whether something was counted that outlives a restart.
+        /// Whether a counter that outlives a restart has changed.
         var hasCounted = false
-        /// Whether the line may be another one: what each commit brings about does not change it.
+        /// Whether the line may have changed: the events of each commit do not change it.
         var mayChangeLine = false
     }
 
-    /// Takes in what happened to a store.
+    /// Applies an event of a store.
     mutating func apply(_ event: PipelineEvent, store: String, at now: HistoryTimestamp) -> Effects {
         var effects = stores[store, default: Store()].apply(event)
         switch event {
         case .watchOverflowed:
-            // Each store reports it.
+            // Each store reports the same overflow.
             effects.isRepeated =
                 lastOverflow.map { abs(now.milliseconds - $0.milliseconds) < 10_000 } ?? false
             lastOverflow = now
@@ -100,7 +100,7 @@ extension RuntimeStatus.Store {
         return effects
     }
 
-    /// What concerns one consumer.
+    /// Applies an event that concerns one consumer.
     private mutating func apply(_ event: PipelineEvent, _ effects: inout RuntimeStatus.Effects) {
         func change(
             _ name: String, mayChangeLine: Bool = false, _ body: (inout RuntimeStatus.Consumer) -> Void
@@ -166,14 +166,14 @@ extension RuntimeStatus.Store {
         }
     }
 
-    /// - Returns: Whether it is another value than before.
+    /// - Returns: Whether the value has changed.
     private mutating func set<T: Equatable>(_ member: WritableKeyPath<Self, T>, _ value: T) -> Bool {
         if self[keyPath: member] == value { return false }
         self[keyPath: member] = value
         return true
     }
 
-    /// Whether a problem that the status line names is over.
+    /// Marks the store as open. Returns whether a problem that the status line names is over.
     private mutating func open() -> Bool {
         let wasHolding = !holdingBack.isEmpty
         (problem, isStateFailing, holdingBack, movedTogether) = (nil, false, [], nil)
@@ -185,7 +185,7 @@ extension RuntimeStatus.Store {
         return wasHolding || !troubled.isEmpty
     }
 
-    /// What moves holds nothing back any longer. Whether it did.
+    /// Marks a consumer or feed that has moved as no longer holding back the cleanup. Returns whether it did.
     private mutating func release(_ name: String) -> Bool {
         holdingBack.isEmpty ? false : holdingBack.remove(name) != nil
     }
@@ -200,7 +200,7 @@ extension RuntimeStatus.Hook {
 }
 
 extension RuntimeStatus.Consumer {
-    /// Whether a failure of the hook is over.
+    /// Adds deliveries. Returns whether a failure of the hook is over.
     fileprivate mutating func add(_ deliveries: Deliveries, of hook: String) -> Bool {
         delays.add(deliveries.delays)
         guard failure?.hook == hook else { return false }

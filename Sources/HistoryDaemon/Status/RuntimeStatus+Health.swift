@@ -2,9 +2,9 @@ import HistoryConfiguration
 import HistoryControl
 import PersistentHistory
 
-/// The verdict on all that is known: a pure function, so that nothing that is wrong can pass for healthy by chance.
+/// The health verdict: a pure function of all that is known, so that no problem is missed by chance.
 extension RuntimeStatus {
-    /// A thread is asked for ten times a second.
+    /// How long work may lack a thread: threads are requested ten times a second.
     private static let longestLack: Duration = .seconds(1)
 
     func health(at now: HistoryTimestamp) -> HealthReport {
@@ -45,10 +45,10 @@ extension RuntimeStatus {
         return HealthReport(reasons: withoutRepetitions(reasons))
     }
 
-    /// So many stores of a folder are named for a cause.
+    /// At most this many stores of a folder are named for a cause.
     private static let mostNamed = 10
 
-    /// The same cause of many stores of one folder is named for some of them, and counted for the rest.
+    /// Names only some of a folder's stores for the same cause, and counts the rest.
     private func withoutRepetitions(_ reasons: [HealthReport.Reason]) -> [HealthReport.Reason] {
         struct Key: Hashable {
             let template: String
@@ -72,21 +72,21 @@ extension RuntimeStatus {
 }
 
 extension RuntimeStatus.Store {
-    /// A look or a save that takes as long waits for something.
+    /// A read or a save that takes this long waits for something.
     fileprivate static let stuckTime: Duration = .seconds(1)
-    /// A store that has changed and cannot be read for as long does not get on, whatever stands in the way.
+    /// A store that has changed and could not be read for this long is stuck, whatever the reason.
     fileprivate static let longestUnreadTime: Duration = .seconds(10)
-    /// So long a context may wait for a lock or a disk.
+    /// How long a context may wait for a lock or a disk.
     private static let longestContextWait: Duration = .seconds(3)
 
     private var isUnread: Bool { standing.unreadTime ?? .zero >= Self.longestUnreadTime }
     private var isStateStuck: Bool { standing.stateTime ?? .zero >= Self.stuckTime }
-    /// Whether it does not get on.
+    /// Whether the store makes no progress.
     var isStuck: Bool {
         isUnread || isStateStuck || unresponsiveTime ?? .zero >= Self.stuckTime
             || standing.contexts.contains { $0.time >= Self.longestContextWait }
     }
-    /// A history of so many changes that is never cleaned was forgotten, rather than is wanted.
+    /// A history with this many changes that is never cleaned is probably an oversight.
     static let manyChanges: Int64 = 1_000_000
 
     fileprivate func reasons(
@@ -187,7 +187,7 @@ extension RuntimeStatus.Consumer {
                 "\(failure.kind) \"\(context)\" of \"\(name)\": \(failure.reason)", context: context)
         }
         if self.isPaused { add(.paused, "\"\(name)\" is paused.") }
-        // What is paused lags on purpose.
+        // A paused consumer lags on purpose.
         if isPaused || self.isPaused { return reasons }
         func check(
             _ lag: Lag, _ cause: HealthReport.Cause, _ subject: String, context: String? = nil,

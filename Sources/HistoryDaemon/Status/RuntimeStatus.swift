@@ -2,8 +2,8 @@ import HistoryConfiguration
 import HistoryControl
 import PersistentHistory
 
-/// What the daemon knows of its stores, consumers, hooks and plugins from what has happened to them: a value that
-/// `apply` takes from one event to the next.
+/// What the daemon knows of its stores, consumers, hooks and plugins from the events so far: a value, which
+/// `apply` updates for each event.
 struct RuntimeStatus: Sendable {
     struct ConsumerID: Hashable, Sendable {
         let store: String
@@ -12,26 +12,26 @@ struct RuntimeStatus: Sendable {
 
     struct Consumer: Sendable {
         var cursor: HistoryToken?
-        /// What failed last, until it succeeds.
+        /// The last failure, until the next success.
         var failure: Failure?
         /// How many failures there were.
         var failures = 0
         var heldHooks: Set<String> = []
-        /// Whether an operator holds this consumer alone.
+        /// Whether an operator paused this consumer by itself.
         var isPaused = false
-        /// Contexts that cannot be updated now.
+        /// Contexts that cannot be updated at the moment.
         var contexts: [String: ContextFailure] = [:]
-        /// What each context shows, since it was opened.
+        /// What each context has shown since it was opened.
         var shown: [String: HistoryToken] = [:]
-        /// Contexts that were not opened yet.
+        /// Contexts that have not been opened yet.
         var unopened: Set<String> = []
         /// How long after their commit transactions were delivered.
         var delays = DurationHistogram()
-        /// So much later it has everything, on purpose.
+        /// It is caught up this much later, on purpose.
         var batchWindow = Duration.zero
-        /// What it has not had, when that was looked at last.
+        /// What it had not received at the last measurement.
         var lag = Lag()
-        /// The same of its feeds, by name.
+        /// What its feeds had not received, by feed name.
         var feedLags: [String: Lag] = [:]
 
         /// Why it does not continue, or not with all of its contexts.
@@ -49,11 +49,11 @@ struct RuntimeStatus: Sendable {
     struct ContextFailure: Sendable {
         let reason: String
         let attempt: Int
-        /// What the context showed when it failed first; nil where that is not known.
+        /// What the context showed when it first failed; nil if that is not known.
         let shown: HistoryToken?
-        /// Else a plugin keeps it.
+        /// False for a context of a plugin.
         var isReplica = true
-        /// What of the history it does not show, when that was looked at last.
+        /// What it did not show of the history at the last measurement.
         var lag = Lag()
     }
 
@@ -69,29 +69,29 @@ struct RuntimeStatus: Sendable {
     struct Plugin: Sendable {
         /// How often its process has ended, or could not be started.
         var failures = 0
-        /// Of these, how often no call failed by it, which counts as a failure of its own.
+        /// How many of these failed no call, so that each counts as a failure of its own.
         var uncalled = 0
-        /// What happened last, until it works again.
+        /// The last problem, until it works again.
         var problem: String?
-        /// Whether its process ends again and again.
+        /// Whether its process keeps ending.
         var isFailing = false
     }
 
     struct Store: Sendable {
-        /// Why it is not open.
+        /// Why the store is not open.
         var problem: String?
         var isStateFailing = false
-        /// What was wrong with the state when it was looked at last.
+        /// What was wrong with the state at the last measurement.
         var stateProblem: String?
-        /// For how long it had not answered, or could not be opened, when it was asked last.
+        /// How long it had not answered, or could not be opened, at the last measurement.
         var unresponsiveTime: Duration?
-        /// What waited, when it was asked last.
+        /// The work that was waiting at the last measurement.
         var standing = StoreControl.Standing()
-        /// Whether it could be read, when it was asked last, how far everybody is behind.
+        /// Whether the lag of all its consumers could be read at the last measurement.
         var isMeasured = false
-        /// Why not all is tracked that is configured.
+        /// Why not all configured entities are tracked.
         var trackingProblem: String?
-        /// Calls that were given up and wait, by consumer.
+        /// Calls that were given up and are kept, by consumer.
         var deadLetters: [String: Int] = [:]
         /// How many changes the history has, where only an operator cleans it.
         var neverCleaned: Int64?
@@ -101,18 +101,18 @@ struct RuntimeStatus: Sendable {
         var cleaningWaits: String?
         /// The transactions of all cleanups since the daemon started.
         var cleaningEffort = CleaningEffort()
-        /// Whether an operator holds its delivery.
+        /// Whether an operator paused its delivery.
         var isPaused = false
-        /// Consumers and feeds that hold back the cleanup and have not moved for long.
+        /// Consumers and feeds that hold back the cleanup and have not moved for a long time.
         var holdingBack: Set<String> = []
         /// Configured entities that are not tracked as configured, and why.
         var untracked: [BinaryText: String] = [:]
         /// Entities whose recording may miss something, and why.
         var doubts: [BinaryText: [String]] = [:]
-        /// Whether all is tracked that is configured.
+        /// Whether everything configured is tracked.
         var isTracked: Bool { trackingProblem == nil && untracked.isEmpty }
         var consumers: [String: Consumer] = [:]
-        /// Consumers whose cursors were moved together, and where to.
+        /// Consumers whose cursors moved together, and their new cursor.
         var movedTogether: (consumers: MovedConsumers, cursor: HistoryToken)?
     }
 
@@ -121,24 +121,24 @@ struct RuntimeStatus: Sendable {
         let path: String
         /// Why it is not watched.
         let problem: String?
-        /// The most files that are followed, if there are more.
+        /// The maximum number of files, if there are more.
         let maximum: Int?
     }
 
     var stores: [String: Store] = [:]
-    /// By the names of templates.
+    /// By template name.
     var folders: [String: Folder] = [:]
-    /// The templates of stores that have one.
+    /// The templates of stores that have one, by store name.
     var templates: [String: String] = [:]
     var hooks: [String: Hook] = [:]
     var plugins: [String: Plugin] = [:]
-    /// What outlives a restart.
+    /// Outlive a restart.
     var counters = AlertCounters()
-    /// The lag from which on a consumer, a replica or a feed of a store is not healthy.
+    /// The lag from which on consumers, replicas and feeds of a store are unhealthy.
     var healthyLags: [String: Duration] = [:]
-    /// The same for feeds that have one of their own, by store, consumer and feed.
+    /// The same for feeds with a limit of their own, by store, consumer and feed.
     var healthyFeedLags: [[String]: Duration] = [:]
-    /// What was wrong with the configuration that was read last, while an older one is in force.
+    /// What was wrong with the last configuration read, while an older one is in force.
     var refusal: String?
     /// How much work waits for a thread, and for how long.
     var lackingThreads: (count: Int, time: Duration) = (0, .zero)
@@ -156,7 +156,7 @@ struct RuntimeStatus: Sendable {
     func consumer(_ id: ConsumerID) -> Consumer {
         guard let store = stores[id.store] else { return Consumer() }
         var consumer = store.consumers[id.consumer] ?? Consumer()
-        // It may have joined the others since they were moved.
+        // It may have joined the others after they moved.
         if let (moved, cursor) = store.movedTogether, moved.contains(id.consumer),
             cursor.number > consumer.cursor?.number ?? 0
         {
@@ -188,7 +188,7 @@ struct RuntimeStatus: Sendable {
         }
     }
 
-    /// Takes in stores that come and go without the others.
+    /// Adds and removes stores independently of the others.
     mutating func change(
         ending: Set<String>, beginning: [(store: StoreConfiguration, consumers: Set<String>)]
     ) {
@@ -210,7 +210,7 @@ struct RuntimeStatus: Sendable {
         count.stores += beginning.count - ending.count
     }
 
-    /// From which lag on a store is not healthy.
+    /// Notes the lag from which on a store is unhealthy.
     mutating func noteLimits(of store: StoreConfiguration) {
         healthyLags[store.name] = store.healthyLag
         templates[store.name] = store.template
@@ -229,8 +229,8 @@ struct RuntimeStatus: Sendable {
     // MARK: Plugins
 
     /// - Parameters:
-    ///   - isReported: Whether a call failed by it, which counts it already.
-    ///   - isLasting: Whether it has failed several times in a row.
+    ///   - isReported: Whether the failure failed a call, which counts it already.
+    ///   - isLasting: Whether the plugin has failed several times in a row.
     mutating func pluginFailed(_ name: String, _ failure: HookFailure, isReported: Bool, isLasting: Bool) {
         plugins[name, default: Plugin()].failures += 1
         counters.pluginEnds[name, default: 0] += 1
@@ -246,13 +246,13 @@ struct RuntimeStatus: Sendable {
 }
 
 extension RuntimeStatus.Consumer {
-    /// Whether it has processed a transaction, and each context shows it: the cursor waits neither for a context that
-    /// fails nor for a replica that has yet to show what it has taken in.
+    /// Whether it has processed a transaction, and each context shows it. The cursor waits neither for a
+    /// failing context nor for a replica that has taken a transaction in but does not show it yet.
     func isDone(with token: HistoryToken) -> Bool {
         (cursor?.includes(token) ?? false) && contextsWithout(token).isEmpty
     }
 
-    /// The contexts that do not show a transaction, or of which that is not known.
+    /// The contexts that do not show a transaction, or may not show it.
     func contextsWithout(_ token: HistoryToken) -> [String] {
         let hidden = shown.filter { !$0.value.includes(token) }.keys
         let failing = contexts.filter { !($0.value.shown?.includes(token) ?? false) }.keys
@@ -261,6 +261,6 @@ extension RuntimeStatus.Consumer {
 }
 
 extension HistoryToken {
-    /// Whether it is at another one of the same store, or behind it.
+    /// Whether it is at or after another position of the same store.
     func includes(_ other: HistoryToken) -> Bool { store == other.store && number >= other.number }
 }

@@ -2,7 +2,7 @@ import HistoryConfiguration
 import HistoryControl
 import PersistentHistory
 
-/// What the status line says of one store, or of several together.
+/// What the status line shows for one store, or for several together.
 struct StatusLineParts: Sendable, Equatable {
     var waiting = 0
     var stuck = 0
@@ -25,7 +25,7 @@ struct StatusLineParts: Sendable, Equatable {
 
     var hasNames: Bool { !untracked.isEmpty || !holdingBack.isEmpty }
 
-    /// Adds, or takes away, the numbers of another one.
+    /// Adds or, with a negative factor, subtracts the numbers of another value.
     mutating func count(_ other: StatusLineParts, _ factor: Int = 1) {
         for number in Self.numbers { self[keyPath: number] += factor * other[keyPath: number] }
     }
@@ -59,11 +59,11 @@ extension RuntimeStatus {
     }
 }
 
-/// The status line, kept up to date store by store: what happens to one does not take the longer the more there are.
+/// The status line, updated store by store: an update of one store costs the same for any number of stores.
 struct StatusLine: Sendable {
     private var total = StatusLineParts()
     private var stores: [String: StatusLineParts] = [:]
-    /// Those that the line names something of.
+    /// The stores that the line names.
     private var naming: Set<String> = []
 
     init(_ status: RuntimeStatus) {

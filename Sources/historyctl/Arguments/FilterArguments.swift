@@ -6,7 +6,7 @@ enum DateArgument {
     static let help =
         "ISO 8601, such as 2026-01-07, 2026-01-07T10:30 or 2026-01-07T10:30:00.250+01:00; UTC without a zone."
 
-    /// The first instant that is meant.
+    /// The first matching instant.
     static func since(_ text: String) throws -> HistoryTimestamp {
         guard let date = HistoryTimestamp(iso8601: text, roundingUp: true) else {
             throw ValidationError(problem)
@@ -14,7 +14,7 @@ enum DateArgument {
         return date
     }
 
-    /// The last instant that is meant: a date without a time means its whole day.
+    /// The last matching instant: a date without a time stands for its whole day.
     static func until(_ text: String) throws -> HistoryTimestamp {
         guard let date = HistoryTimestamp(iso8601: text) else { throw ValidationError(problem) }
         return text.utf8.count > 10 ? date : HistoryTimestamp(milliseconds: date.milliseconds + 86_399_999)
@@ -46,20 +46,20 @@ enum ObjectArgument {
 /// `--operation`: a conformance of a public type is public.
 extension ChangeOperation: ExpressibleByArgument {}
 
-/// To read, or for programs.
+/// For readers, or for programs.
 enum OutputFormat: String, ExpressibleByArgument, CaseIterable {
     case table, json
 }
 
-/// The same, or for spreadsheets.
+/// As `OutputFormat`, or for spreadsheets.
 enum HistoryFormat: String {
     case table, json, csv
 }
 
-/// The same, or a page to look at.
+/// As `HistoryFormat`, or as a page.
 enum HistoryOutput: String, ExpressibleByArgument, CaseIterable {
     case table, json, csv, html
 
-    /// Nil for the page.
+    /// Nil for `html`.
     var lines: HistoryFormat? { HistoryFormat(rawValue: rawValue) }
 }

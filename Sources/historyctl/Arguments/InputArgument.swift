@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Glibc
 
-/// What is read completely: a file, or standard input.
+/// Input that is read completely: a file, or standard input.
 enum InputArgument {
     static func file(_ path: String) throws(StreamError) -> [UInt8] {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
@@ -26,7 +26,7 @@ enum InputArgument {
         }
     }
 
-    /// The path for a process that has another current folder.
+    /// The absolute path, for a process with another working directory.
     static func absolute(_ path: String) -> String {
         path.hasPrefix("/") ? path : "\(FileManager.default.currentDirectoryPath)/\(path)"
     }

@@ -1,6 +1,6 @@
 import PersistentHistory
 
-/// The entities in a store's history, for the names in a command.
+/// The entities in a store's history, to resolve the names in a command.
 struct KnownEntities {
     private let shapes: [Entity]
     private let store: StoreID
@@ -10,7 +10,7 @@ struct KnownEntities {
         store = reader.storeID
     }
 
-    /// The names as the history has them; letters of ASCII may be given in any case.
+    /// The names as the history spells them; ASCII letters match in either case.
     func names(_ texts: [String]) throws -> Set<BinaryText> {
         var names: Set<BinaryText> = []
         for text in texts {
@@ -21,7 +21,7 @@ struct KnownEntities {
         return names
     }
 
-    /// The object's id under each name that the columns of its key have had.
+    /// The ids of the object under each set of names that its key columns have had.
     func objectIDs(_ url: ObjectIDURL) throws -> Set<ObjectID> {
         guard url.store.isSame(as: store) else {
             throw HistoryError(

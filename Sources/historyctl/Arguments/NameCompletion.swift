@@ -1,7 +1,7 @@
 import ArgumentParser
 import HistoryControl
 
-/// Names that the running daemon knows, for a shell's completion. Without a daemon there are none.
+/// Names that the running daemon knows, for shell completion. Without a daemon there are none.
 extension CompletionKind {
     static let stores = names { report in report.stores.map(\.name) }
     static let consumers = names { report in report.stores.flatMap(\.consumers).map(\.consumer) }
@@ -13,7 +13,7 @@ extension CompletionKind {
         return unique(list?.plugins.map(\.name) ?? [])
     }
 
-    /// Who types is not to wait for ever.
+    /// Completion must not make the user wait.
     private static let timeout: Duration = .seconds(5)
 
     private static func names(_ names: @escaping @Sendable (DaemonReport) -> [String]) -> CompletionKind {
@@ -22,7 +22,7 @@ extension CompletionKind {
         }
     }
 
-    /// - Parameter arguments: The words so far, among which may be the socket.
+    /// - Parameter arguments: The words so far, which may include the socket.
     private static func answer<Answer: Decodable>(
         _ command: ControlCommand, _ type: Answer.Type, _ arguments: [String]
     ) async -> Answer? {

@@ -2,8 +2,8 @@ import PersistentHistory
 
 /// The columns that `--preserve ENTITY.COLUMN` names.
 ///
-/// Both names may contain dots: every way to read the text is tried against the store's tables. If
-/// several fit, an entity that is named in the command comes first, then the longest.
+/// Both names may contain dots: each possible split is tried against the store's tables. If several fit, an
+/// entity that the command names comes first, then the longest.
 struct PreservedColumns {
     /// The store's tables and their columns.
     let tables: [BinaryText: [String]]

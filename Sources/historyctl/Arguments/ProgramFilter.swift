@@ -1,7 +1,7 @@
 import ArgumentParser
 import PersistentHistory
 
-/// Which programs' transactions are wanted, and which properties' updates.
+/// Selects transactions by program, and updates by property.
 struct ProgramFilter: ParsableArguments {
     @Option(
         help: "Only transactions of this process: its name in a store of Core Data's, otherwise its number.")
@@ -26,7 +26,7 @@ struct ProgramFilter: ParsableArguments {
     }
 }
 
-/// `--label`: an attribute that says which object a change is of.
+/// `--label`: an attribute that identifies the object of a change.
 struct LabelArgument {
     let entity: String
     let property: String

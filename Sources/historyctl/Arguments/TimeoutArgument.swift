@@ -2,10 +2,10 @@ import ArgumentParser
 import HistoryConfiguration
 import PersistentHistory
 
-/// How long the daemon's answer may take, with the text that it was given as.
+/// How long the daemon's answer may take, with the text of the argument.
 struct TimeoutArgument {
     static let byDefault: Duration = .seconds(30)
-    /// For what the daemon itself limits: it answers when the time is up.
+    /// The margin for requests that the daemon itself limits: it answers when the time is up.
     static let grace: Duration = .seconds(5)
 
     let text: String

@@ -36,7 +36,7 @@ struct Clean: AsyncParsableCommand {
 }
 
 extension CleanReport.Store {
-    /// Why nothing was deleted, or would be.
+    /// Why nothing was deleted, or would be deleted.
     fileprivate var whyNothing: String {
         let what = isDryRun ? "nothing would be deleted" : "nothing was deleted"
         if let first = keptFor.first {

@@ -64,7 +64,7 @@ struct Consumers: AsyncParsableCommand {
             func command(_ to: String, dryRun: Bool) -> ControlCommand {
                 .moveConsumer(consumer, to: to, store: store, skip: skip, dryRun: dryRun)
             }
-            // For people, what it is about is said before it is done.
+            // Readers see the plan before it is carried out.
             guard !dryRun, daemon.format == .table else {
                 try await daemon.ask(command(to, dryRun: dryRun), MoveReport.self) {
                     try $1.writeLine($0.plan)
@@ -83,7 +83,7 @@ struct Consumers: AsyncParsableCommand {
 }
 
 extension MoveReport {
-    /// What is repeated or left out.
+    /// What is repeated or skipped.
     fileprivate var plan: String {
         if from == to { return "\(consumer.printable) is at \(to) already." }
         let count = "\(isAtLeast == true ? "at least " : "")\(transactions, "transaction"), \(calls, "call")"
@@ -92,7 +92,7 @@ extension MoveReport {
 }
 
 extension ConsumerList {
-    /// Says how many consumers of a folder's stores are not listed.
+    /// Writes how many consumers of a folder's stores are not listed.
     fileprivate func writeOmissions(to output: inout StandardOutput) throws {
         let omitted = Dictionary(grouping: consumers.filter { !$0.isNotable }) { $0.template ?? "" }
         for (template, consumers) in omitted.sorted(by: { $0.key < $1.key }) {

@@ -4,18 +4,18 @@ import HistoryConfiguration
 import HistoryControl
 import PersistentHistory
 
-/// Which daemon a command talks to.
+/// The daemon that a command talks to.
 struct ConnectionOptions: ParsableArguments {
     @Option(help: .socket, completion: .file())
     var socket: String?
 
-    /// - Parameter timeout: Nil for what follows something: it waits for as long as nothing comes.
+    /// - Parameter timeout: Nil for a stream, which has no time limit.
     func client(timeout: Duration?) -> ControlClient { ControlClient(socket: socket, timeout: timeout) }
 }
 
-/// What every command takes that asks the daemon and waits for one answer.
+/// The options of every command that sends the daemon a request and waits for one answer.
 struct DaemonOptions: ParsableArguments {
-    // Each group in a group doubles what ArgumentParser's debug checks cost: this one has no other in it.
+    // Each nested option group doubles the time of ArgumentParser's debug checks, so this group contains none.
     @Option(help: .socket, completion: .file())
     var socket: String?
 
@@ -74,12 +74,12 @@ extension ExitStatus {
 }
 
 extension ControlError {
-    /// The error as lines to read.
+    /// The error as lines of text.
     var lines: [String] { [message] + (problems ?? []) }
 }
 
 extension ControlClient {
-    /// - Parameter socket: Nil finds the daemon by itself.
+    /// - Parameter socket: Nil selects the default socket.
     init(socket: String?, timeout: Duration?) {
         self.init(socketPath: socket ?? ControlSocket.client(), timeout: timeout)
     }

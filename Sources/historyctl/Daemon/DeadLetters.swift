@@ -31,7 +31,7 @@ struct DeadLetters: AsyncParsableCommand {
         }
     }
 
-    /// Which of them.
+    /// Selects dead letters.
     struct Which: ParsableArguments {
         @Argument(help: "The dead letter's id, as the list shows it.")
         var id: String?

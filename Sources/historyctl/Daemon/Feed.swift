@@ -51,7 +51,7 @@ struct Feed: AsyncParsableCommand {
             })
     }
 
-    /// The part of a line that says what to acknowledge.
+    /// The part of a line that is needed to acknowledge it.
     private struct Line: Decodable {
         struct Expired: Decodable { let after: String }
         struct Part: Decodable { let last: Bool }

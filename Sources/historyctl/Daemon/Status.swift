@@ -20,14 +20,14 @@ struct Status: AsyncParsableCommand {
             do {
                 bytes = try await daemon.client.send(.status)
             } catch let error as ControlClient.Unreachable where !last.isEmpty && !error.isForbidden {
-                // It may be started again; to have said so once is enough.
+                // The daemon may be restarted; one message about that is enough.
                 if last != Self.gone { Historyctl.complain("\(error)") }
                 last = Self.gone
                 try await Task.sleep(for: .seconds(1))
                 continue
             }
             if bytes != last {
-                // A terminal shows the last one alone.
+                // A terminal shows only the latest answer.
                 if StandardOutput.isTerminal {
                     print("\u{1B}[H\u{1B}[2J", terminator: "")
                     fflush(nil)
@@ -35,12 +35,12 @@ struct Status: AsyncParsableCommand {
                 try show(bytes)
             }
             last = bytes
-            // It is thrown when the program is interrupted.
+            // It throws when the program is interrupted.
             try await Task.sleep(for: .seconds(1))
         }
     }
 
-    /// No answer is that.
+    /// Stands for a missing answer.
     private static let gone = Array("gone".utf8)
 
     private func show(_ bytes: [UInt8]) throws {
@@ -94,7 +94,7 @@ struct Status: AsyncParsableCommand {
 }
 
 extension DaemonReport {
-    /// The folders whose files are stores, each on a line.
+    /// Writes the folders whose files are stores, one per line.
     fileprivate func writeTemplates(to output: inout StandardOutput) throws {
         guard let templates, !templates.isEmpty else { return }
         if stores.contains(where: \.isNotable) { try output.writeLine("") }
@@ -129,7 +129,7 @@ extension DaemonReport {
 }
 
 extension StoreReport {
-    /// What is wrong with the store, or else with the first of its consumers that has a problem.
+    /// The store's problem, or else that of the first consumer that has one.
     fileprivate var worst: String? {
         if let problem { return problem }
         if let first = untracked?.first {
@@ -161,7 +161,7 @@ extension ConsumerList {
 }
 
 extension ConsumerList {
-    /// The feeds, with the changes that are kept for each.
+    /// Writes the feeds, with the changes that are kept for each.
     func writeFeeds(to output: inout StandardOutput) throws {
         let rows = consumers.flatMap { consumer in
             consumer.contexts.compactMap { context in

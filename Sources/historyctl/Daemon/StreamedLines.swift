@@ -2,12 +2,13 @@ import HistoryControl
 import PersistentHistory
 
 extension ControlClient {
-    /// Prints an answer that is a stream of lines, piece by piece as it comes.
+    /// Prints an answer that is a stream of lines, piece by piece as it arrives.
     ///
     /// - Parameters:
-    ///   - write: Writes a line; by default as it came.
+    ///   - command: The request.
+    ///   - write: Writes a line; by default unchanged.
     ///   - printed: Called with the last line of each piece.
-    /// - Throws: The `ControlError` that the stream breaks off with.
+    /// - Throws: The `ControlError` with which the stream breaks off.
     func printLines(
         of command: ControlCommand,
         write: (ArraySlice<UInt8>, inout StandardOutput) throws -> Void = { line, output in
@@ -24,7 +25,7 @@ extension ControlClient {
             var failure: ControlError?
             while let (line, _) = splitter.next(&bytes) {
                 if line.isEmpty { continue }
-                // It can only be the last line.
+                // An error can only be the last line.
                 failure = try ControlFailure.error(in: line)
                 if failure != nil { break }
                 try write(line, &output)

@@ -22,7 +22,7 @@ struct Tail: AsyncParsableCommand {
         }
     }
 
-    /// What is shown of a transaction.
+    /// The parts of a transaction that are shown.
     private struct Transaction: Decodable {
         struct Change: Decodable {
             let entityName: String
@@ -37,13 +37,13 @@ struct Tail: AsyncParsableCommand {
         let changes: [Change]
 
         func lines(_ style: TerminalStyle) -> [String] {
-            // 2026-01-07T10:30:00.250Z: the time of the day is what one looks at; Z says that it is UTC's.
+            // 2026-01-07T10:30:00.250Z: only the time of day is shown; Z marks it as UTC.
             let time = String(timestamp.drop { $0 != "T" }.dropFirst())
             let origin = [author ?? "-", context].compactMap(\.self).joined(separator: "/").printable
             return changes.map { change in
                 let colour: TerminalStyle.Style =
                     change.operation == "insert" ? .green : change.operation == "delete" ? .red : .yellow
-                // x-history://<store>/<entity>/<key>: the key is what tells rows apart.
+                // x-history://<store>/<entity>/<key>: the key distinguishes rows.
                 let key = change.objectIDURL.split(separator: "/").last.map { String($0) } ?? ""
                 let columns = (change.changedProperties ?? []).joined(separator: ", ").printable
                 let parts = [

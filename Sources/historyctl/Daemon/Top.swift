@@ -13,7 +13,7 @@ struct Top: AsyncParsableCommand {
 
     @OptionGroup var connection: ConnectionOptions
 
-    /// How often the daemon is asked.
+    /// How often the daemon is queried.
     private static let pause: Int32 = 1000
     /// How long a request may take.
     private static let timeout: Duration = .seconds(10)
@@ -57,7 +57,7 @@ struct Top: AsyncParsableCommand {
             let hooks = try ControlJSON.read(HookList.self, from: try await client.send(.hooks))
             view.take(report, health, hooks.hooks, at: .now)
         } catch {
-            // It may be started again.
+            // The daemon may be restarted.
             view.fail("\(error)")
         }
     }

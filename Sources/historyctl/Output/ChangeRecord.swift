@@ -8,9 +8,9 @@ struct ChangeRecord: ~Copyable {
     /// Whether there is a column for labels.
     var hasLabels = false
     private(set) var bytes = ByteBuffer()
-    /// Where a member in JSON is made.
+    /// A buffer for members in JSON.
     private var json = JSONBytes()
-    /// The fields of the transaction, which all its lines begin with.
+    /// The transaction's fields, with which all its lines begin.
     private var origin: [UInt8] = []
 
     var count: Int { bytes.count }
@@ -26,7 +26,7 @@ struct ChangeRecord: ~Copyable {
         origin = fields.array
     }
 
-    /// A transaction of which nothing else is known.
+    /// Begins a transaction of which only the token is known.
     mutating func begin(token: String) { origin = Array("\(token),,,,,,".utf8) }
 
     mutating func write(_ change: HistoryChange, of store: StoreID, isDated: Bool = true) {
@@ -49,11 +49,11 @@ struct ChangeRecord: ~Copyable {
         if hasLabels { field(change.shownLabel ?? "", isLast: true) }
     }
 
-    /// A line without an entity is of a transaction without changes.
+    /// A line without an entity stands for a transaction without changes.
     mutating func write(recreated entity: String) { write(operation: "recreated", entity) }
     mutating func writeNoChange() { write(operation: "", "") }
 
-    /// A line of no change.
+    /// Writes a line that is not a change.
     mutating func write(token: String, _ operation: String, _ text: String) {
         begin(token: token)
         write(operation: operation, text)
@@ -74,7 +74,7 @@ struct ChangeRecord: ~Copyable {
     private mutating func field(isLast: Bool = false, _ write: (inout JSONBytes) -> Void) {
         json.removeAll()
         write(&json)
-        // It has quotes, always.
+        // Always in quotes.
         json.bytes.withBytes { Self.appendQuoted($0, to: &bytes) }
         bytes.append(isLast ? "\n" : ",")
     }
@@ -99,7 +99,7 @@ struct ChangeRecord: ~Copyable {
 }
 
 extension HistoryTransaction {
-    /// Its token, time, author, context, process and bundle.
+    /// The transaction's token, time, author, context, process and bundle.
     var origin: [String] {
         [
             token.description, timestamp.description, author ?? "", context ?? "",

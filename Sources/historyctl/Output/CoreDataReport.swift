@@ -1,7 +1,7 @@
 import HistoryConfiguration
 import PersistentHistory
 
-/// What `historyctl describe` prints of a store that Core Data or SwiftData writes.
+/// What `historyctl describe` prints for a store that Core Data or SwiftData writes.
 struct CoreDataReport {
     let description: CoreDataDescription
 
@@ -21,7 +21,7 @@ struct CoreDataReport {
         description.footprint.months.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
 
-    /// What is missing in the history, in words; nil where nothing is.
+    /// What the history lacks, in words; nil if it is complete.
     private var missing: String? {
         let footprint = description.footprint
         var words = footprint.missing.map { "transactions \($0.lowerBound) to \($0.upperBound)" }
@@ -65,7 +65,7 @@ struct CoreDataReport {
             + (versions.isEmpty ? "" : ", version \(versions)")
     }
 
-    /// The entity's own line, and one for each property.
+    /// The entity's own row, and one for each property.
     private func rows(_ entity: CoreDataDescription.Entity) -> [[String]] {
         let name = entity.name + (entity.model?.isAbstract == true ? " (abstract)" : "")
         let bytes = description.footprint.entities[entity.number]?.bytes ?? 0

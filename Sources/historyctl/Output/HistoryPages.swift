@@ -1,14 +1,13 @@
 import PersistentHistory
 
-/// The transactions asked for, some at a time, so that a history of any length takes the memory of
-/// one page.
+/// Reads the requested transactions page by page, so that a history of any length takes the memory of one page.
 struct HistoryPages {
     private let reader: any HistoryReading
     private let filter: HistoryFilter
     private let isReversed: Bool
-    /// How far to go: transactions at this number or beyond it are not wanted.
+    /// Where to stop: transactions at or beyond this number are not wanted.
     private let bound: Int64?
-    /// Where the next page begins; nil if a walk backwards begins at the end.
+    /// Where the next page starts; nil if a backward walk starts at the end.
     private var position: Int64?
     private var remaining: Int
     private var isAtEnd = false
@@ -28,7 +27,7 @@ struct HistoryPages {
         remaining = limit ?? .max
     }
 
-    /// The next transactions, perhaps none; nil at the end.
+    /// The next transactions, possibly none; nil at the end.
     mutating func next() throws -> [HistoryTransaction]? {
         guard !isAtEnd, remaining > 0 else { return nil }
         let batch =

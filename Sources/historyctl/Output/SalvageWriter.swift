@@ -1,7 +1,7 @@
 import HistoryConfiguration
 import PersistentHistory
 
-/// Writes what is left of a damaged history, with marks where something is missing.
+/// Writes what can be read of a damaged history, and marks the gaps.
 struct SalvageWriter: ~Copyable {
     private let format: HistoryFormat
     private var transactions: TransactionWriter
@@ -46,7 +46,7 @@ struct SalvageWriter: ~Copyable {
         }
     }
 
-    /// Who made them and when is not known.
+    /// Writes changes whose transaction, and therefore author and time, are not known.
     private mutating func write(
         _ changes: [HistoryChange], of token: HistoryToken, to output: inout StandardOutput
     ) throws {
@@ -68,7 +68,7 @@ struct SalvageWriter: ~Copyable {
         }
     }
 
-    /// Changes without their transaction.
+    /// Writes changes without their transaction.
     static func write(_ changes: [HistoryChange], of token: HistoryToken, to json: inout JSONBytes) {
         json.object { json in
             json.member("token", token.description)
@@ -97,7 +97,7 @@ struct SalvageWriter: ~Copyable {
         }
     }
 
-    /// What was found, and what is wrong, for standard error.
+    /// What was found and what is damaged, for standard error.
     static func lines(_ summary: CoreDataSalvage.Summary) -> [String] {
         var lines = ["\(summary.transactions) transactions with \(summary.changes) changes were read"]
         if summary.missing > 0 { lines.append("\(summary.missing) transactions are missing") }

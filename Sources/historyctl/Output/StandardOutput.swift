@@ -1,21 +1,21 @@
 import Glibc
 
-/// Standard output, in blocks: what is written must be flushed at the end.
+/// Standard output, buffered in blocks: call `flush` at the end.
 struct StandardOutput: ~Copyable {
     private static let blockSize = 1 << 16
     private var buffer: [UInt8] = []
     private let descriptor: Int32
 
-    /// - Parameter descriptor: Standard error, where standard output is a command's.
+    /// - Parameter descriptor: Standard error if standard output belongs to a command.
     init(descriptor: Int32 = STDOUT_FILENO) {
         self.descriptor = descriptor
         buffer.reserveCapacity(2 * Self.blockSize)
     }
 
-    /// Whether people read along.
+    /// Whether a reader sits at a terminal.
     static var isTerminal: Bool { isatty(STDOUT_FILENO) == 1 }
 
-    /// How wide the terminal's window is; nil without a terminal.
+    /// The width of the terminal's window; nil without a terminal.
     static var columns: Int? {
         guard isTerminal else { return nil }
         var size = winsize()

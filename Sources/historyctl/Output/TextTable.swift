@@ -1,25 +1,25 @@
 import HistoryConfiguration
 
-/// Rows in aligned columns, for people.
+/// Rows in aligned columns, for readers.
 ///
-/// Rows come in blocks, so that a long table needs no more memory than one of them: a later block
-/// may widen a column, and does not narrow it.
+/// Rows are written in blocks, so that a long table needs only the memory of one block. A later block may widen
+/// a column, but never narrows it.
 ///
-/// On a terminal, the last column gets what the others leave of the window. Where it has the problems, what is cut there
-/// is written below the table, whole.
+/// On a terminal, the last column gets the rest of the window. If it holds problems, text that is cut there is
+/// written in full below the table.
 struct TextTable {
     private let titles: [String]
     private var widths: [Int]
     private var isTitled = false
-    /// Of the terminal's window; nil if nothing is cut.
+    /// The width of the terminal's window; nil if nothing is cut.
     private let columns: Int?
-    /// The columns that say which row it is; nil where nothing is kept of what is cut.
+    /// The columns that identify a row; nil if cut text is not kept.
     private let names: [Int]?
     private var cut: [(name: String, text: String)] = []
 
-    /// The longest cell of another column.
+    /// The longest cell of the other columns.
     private static let longest = 50
-    /// What the last column has at least.
+    /// The minimum width of the last column.
     private static let shortest = 20
 
     init(_ titles: [String], names: [Int]? = nil, columns: Int? = StandardOutput.columns) {
@@ -48,7 +48,7 @@ struct TextTable {
         cut = []
     }
 
-    /// The row with as much of its last cell as the window has room for.
+    /// The row, with its last cell cut to the window.
     private mutating func fitted(_ row: [String]) -> [String] {
         guard let columns, let last = row.last else { return row }
         let room = columns - widths.dropLast().reduce(0) { $0 + $1 + 2 }
@@ -72,14 +72,14 @@ struct TextTable {
         return line
     }
 
-    /// Nearly all are of characters that need nothing.
+    /// Nearly all cells consist of characters that need no escaping.
     private static func printable(_ cell: String) -> String {
         cell.utf8.allSatisfy { (0x20...0x7e).contains($0) } ? cell : cell.printable
     }
 }
 
 extension String {
-    /// A token where its store is known: to people, the number alone.
+    /// A token in a context where its store is known: at a terminal, only the number.
     var tokenNumber: String {
         guard StandardOutput.isTerminal, let number = split(separator: ":").last else { return self }
         return String(number)

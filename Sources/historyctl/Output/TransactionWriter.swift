@@ -1,23 +1,23 @@
 import PersistentHistory
 
-/// Writes transactions in the form that was asked for. A large one is written part by part.
+/// Writes transactions in the requested format. A large one is written part by part.
 struct TransactionWriter: ~Copyable {
     private let format: HistoryFormat
-    /// Reads the parts of large transactions; nil where none come.
+    /// Reads the parts of large transactions; nil if there are none.
     private let reader: (any HistoryReading)?
     private let filter: HistoryFilter
     private let labels: [ObjectLabels]
     private var json = JSONBytes(reservingCapacity: 2 * blockSize)
     private var records = ChangeRecord()
     private var table: TextTable
-    /// Whether the store is one that Core Data writes, whose processes have names.
+    /// Whether Core Data writes the store, so that processes have names.
     private let isOfCoreData: Bool
-    /// About as much is written at once.
+    /// Output is flushed in blocks of about this size.
     private static let blockSize = 1 << 16
 
     /// - Parameters:
-    ///   - filter: Of the transactions that come, which changes are wanted.
-    ///   - labels: What says which objects they are of.
+    ///   - filter: Which changes of the transactions are wanted.
+    ///   - labels: Attributes that identify the objects of changes.
     init(
         _ format: HistoryFormat, _ reader: (any HistoryReading)? = nil, isOfCoreData: Bool,
         filter: HistoryFilter,
@@ -36,7 +36,7 @@ struct TransactionWriter: ~Copyable {
             ] + (labels.isEmpty ? [] : ["LABEL"]) + ["CHANGED"])
     }
 
-    /// Writes what stands above the first transaction.
+    /// Writes what precedes the first transaction.
     func begin(_ output: inout StandardOutput) throws {
         if format == .csv {
             try output.writeLine(ChangeRecord.titles + (labels.isEmpty ? "" : ",label"))
@@ -44,7 +44,7 @@ struct TransactionWriter: ~Copyable {
     }
 
     mutating func write(_ transactions: [HistoryTransaction], to output: inout StandardOutput) throws {
-        // A table's columns are as wide as a page of it needs.
+        // The column widths are those of a page.
         var rows: [[String]] = []
         let transactions = try labels.reduce(transactions) { try $1.label($0) }
         for transaction in transactions {
@@ -56,7 +56,7 @@ struct TransactionWriter: ~Copyable {
                 try write(transaction, transaction.changes, isFirst: true, isLast: true, to: &output)
             }
         }
-        // Without a row there are titles.
+        // A table without rows still has titles.
         if format == .table { try table.write(rows, to: &output) }
         try flush(to: &output)
     }
@@ -113,7 +113,7 @@ struct TransactionWriter: ~Copyable {
         -> [[String]]
     {
         let beginning = isOfCoreData ? transaction.origin : transaction.origin.dropLast()
-        // Core Data keeps transactions that changed nothing of what it records.
+        // Core Data keeps transactions that changed nothing of the recorded entities.
         if isEmpty, transaction.recreated.isEmpty { return [beginning] }
         return changes.map { change in
             beginning + [
@@ -129,7 +129,7 @@ struct TransactionWriter: ~Copyable {
         return unnamed.isEmpty ? ["unknown"] : unnamed
     }
 
-    /// `id=42`, the values as JSON has them; of an object of Core Data `p42`, as in its URL.
+    /// `id=42`, with values as in JSON; for an object of Core Data `p42`, as in its URL.
     private func object(_ change: HistoryChange) -> String {
         let id = change.objectID
         if change.entity.source == .coreData, case .integer(let number)? = id.values.first {

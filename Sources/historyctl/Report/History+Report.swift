@@ -12,7 +12,7 @@ extension History {
         do {
             while let transactions = try pages.next() { try writer.write(transactions, to: &output) }
         } catch {
-            // What comes before a gap, or a damaged page, is shown, and that there is more.
+            // The page shows what precedes a gap or a damaged page, and says that there is more.
             try writer.end(["\(error)"], to: &output)
             throw error
         }
@@ -22,7 +22,7 @@ extension History {
     func reportWhatIsLeft() throws {
         var output = StandardOutput()
         var writer = ReportWriter(nil)
-        // A damaged store may not say what is in it.
+        // A damaged store may have no readable description.
         let description = (try? Describe.json(store)) ?? Array("{}".utf8)
         try writer.begin(record(isOfCoreData: true, description), to: &output)
         let summary = try CoreDataSalvage.read(store) { try writer.write($0, to: &output) }

@@ -2,11 +2,11 @@ import Foundation
 import HistoryConfiguration
 import PersistentHistory
 
-/// What is on record about a report: of which file it is, and how it was made.
+/// The provenance of a report: its file, and how it was made.
 struct ReportRecord {
     let json: [UInt8]
 
-    /// - Parameter description: What `describe` says of the store, as JSON.
+    /// - Parameter description: The output of `describe` for the store, as JSON.
     init(_ store: String, isOfCoreData: Bool, description: [UInt8], command: [String]) {
         let path = URL(filePath: store).standardizedFileURL.path
         var json = JSONBytes()
@@ -26,7 +26,7 @@ struct ReportRecord {
         self.json = json.bytes.array
     }
 
-    /// By the system's sha256sum(1); nil where it cannot tell.
+    /// Computed by the system's sha256sum(1); nil if that fails.
     private static func sha256(_ path: String) -> String? {
         let program = Process()
         program.executableURL = URL(filePath: "/usr/bin/sha256sum")

@@ -1,24 +1,24 @@
 import FoundationEssentials
 import PersistentHistory
 
-/// Writes a history as one HTML file that shows itself: nothing is fetched from anywhere.
+/// Writes a history as one self-contained HTML file: it fetches nothing.
 ///
-/// The transactions are JSON, in parts that the page reads when they are to be seen; before each part comes an index, from which
-/// the timeline is drawn. What comes from the store is data, never a part of the page.
+/// The transactions are JSON, in parts that the page reads when they are to be shown. Each part follows an
+/// index, from which the timeline is drawn. The store's content is data, never a part of the page.
 struct ReportWriter: ~Copyable {
-    /// What an item of a part is: as in report.js.
+    /// The kind of an item in a part, as in report.js.
     private enum Kind: Int {
         case whole, missing, orphans, more, recreated
     }
 
-    /// So much of a part is read at once.
+    /// How much of a part is read at once.
     private static let partSize = 1 << 18
 
-    /// Reads the parts of large transactions; nil where none come.
+    /// Reads the parts of large transactions; nil if there are none.
     private let reader: (any HistoryReading)?
     private let filter: HistoryFilter
     private let labels: [ObjectLabels]
-    /// The page's own scripts and styles have it, and nothing that the store's writers could know.
+    /// Only the page's own scripts and styles have it; writers of the store cannot know it.
     private let nonce = UUID().uuidString
     private var part = JSONBytes(reservingCapacity: 2 * partSize)
     private var index = JSONBytes()
@@ -32,7 +32,7 @@ struct ReportWriter: ~Copyable {
         self.reader = reader
         self.filter = filter
         self.labels = labels
-        // Of integers beyond 2^53, scripts know an approximation.
+        // JavaScript rounds integers beyond 2^53.
         part.largeIntegers = .text
     }
 
@@ -65,7 +65,7 @@ struct ReportWriter: ~Copyable {
         }
     }
 
-    /// Writes what is left of a damaged history.
+    /// Writes what can be read of a damaged history.
     mutating func write(_ finding: CoreDataSalvage.Finding, to output: inout StandardOutput) throws {
         switch finding {
         case .transaction(let transaction): try write([transaction], to: &output)
@@ -124,7 +124,7 @@ struct ReportWriter: ~Copyable {
         part.removeAll()
     }
 
-    /// Data that is no script: in it, no tag of the page can begin.
+    /// Writes data that is not a script: no tag of the page can start inside it.
     private func writeData(_ attribute: String, _ json: [UInt8], to output: inout StandardOutput) throws {
         try output.write("<script type=\"application/json\" \(attribute)>".utf8)
         for piece in json.split(separator: UInt8(ascii: "<"), omittingEmptySubsequences: false).enumerated() {
@@ -158,9 +158,9 @@ struct ReportWriter: ~Copyable {
     }
 }
 
-/// The names of authors or processes, by numbers.
+/// Numbers the names of authors or processes.
 private struct ReportLanes {
-    /// Names beyond these have one lane together: a store may have any number.
+    /// All further names share one lane: a store may have any number.
     private static let most = 500
 
     private(set) var names: [String?] = []

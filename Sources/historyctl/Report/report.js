@@ -1,5 +1,5 @@
 "use strict";
-// Everything that comes from the store is put in as text, never as HTML.
+// Everything from the store is inserted as text, never as HTML.
 const element = (id) => document.getElementById(id);
 const data = (id) => JSON.parse(element(id).textContent);
 const make = (name, text, kind) => {
@@ -18,7 +18,8 @@ const shown = (time) => (time === null ? "unknown" : new Date(time).toISOString(
 const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
 const record = data("record"), end = data("end");
-// A row of the index: time, author, process, inserts, updates, deletes, kind; its place is that of its part's item.
+// A row of the index: time, author, process, inserts, updates, deletes, kind. Its index is that of the item in
+// its part.
 const [TIME, AUTHOR, PROCESS, INSERT, UPDATE, DELETE, KIND] = [0, 1, 2, 3, 4, 5, 6];
 const WHOLE = 0, MISSING = 1, ORPHANS = 2, MORE = 3, RECREATED = 4;
 const parts = [...document.querySelectorAll("script.part")];
@@ -49,7 +50,7 @@ function facts() {
   }
 }
 
-// Where a clock was set back, by more than transactions of several processes overlap.
+// Where a clock was set back by more than transactions of several processes overlap.
 const steps = [];
 function unknowns() {
   const list = [...end.problems];
@@ -119,7 +120,7 @@ function timeline() {
   const marks = [...rows.filter(({ row }) => row[KIND] === MISSING || row[KIND] === RECREATED), ...steps].slice(0, 400);
   let known = first;
   for (const place of marks) {
-    // A gap is where the transaction before it is.
+    // A gap is shown at the transaction before it.
     for (let i = place.order; i >= 0; i--) if (rows[i].row[TIME] !== null) { known = rows[i].row[TIME]; break; }
     const x = left + (known - first) / step * pixel;
     svg.append(draw("line", { class: "mark", x1: x, x2: x, y1: 0, y2: total - 22 }));
@@ -176,7 +177,7 @@ function filter() {
     return all || wanted.some((isWanted, i) => isWanted && row[INSERT + i] > 0);
   });
   if (!text && !entity) return show(candidates);
-  // What is said in a transaction is read part by part, so that the page goes on answering.
+  // The text of transactions is searched part by part, so that the page stays responsive.
   const matches = [];
   let index = 0;
   element("count").textContent = "Searching …";

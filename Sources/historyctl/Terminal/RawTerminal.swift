@@ -1,22 +1,22 @@
 internal import CPlatform
 import Glibc
 
-/// A terminal in which each key is read as it is pressed, on a screen of its own; what was there before is back at the
-/// end.
+/// A terminal that delivers each key as it is pressed, on an alternate screen. The previous screen is restored
+/// at the end.
 struct RawTerminal: ~Copyable {
     enum Input {
         case keys([UInt8])
-        /// The time is up, or the window has another size.
+        /// The time is up, or the window has been resized.
         case nothing
-        /// The terminal is gone.
+        /// The terminal is closed.
         case end
     }
 
-    // What fails with all its properties set is ended like any other, and would put back a terminal that was never
-    // taken.
+    // A failed initializer still runs `deinit` once all properties are set; that must not restore a terminal
+    // that was never taken.
     private let isTaken: Bool
 
-    /// Nil where standard input or output is no terminal.
+    /// Nil if standard input or output is not a terminal.
     init?() {
         guard cplatform_take_terminal() == 0 else { return nil }
         isTaken = true
@@ -41,7 +41,7 @@ struct RawTerminal: ~Copyable {
             let count = Glibc.read(STDIN_FILENO, &bytes, bytes.count)
             if count <= 0 { return keys.isEmpty ? .end : .keys(keys) }
             keys += bytes[..<count]
-            // The rest of an arrow may come a little later than its begin.
+            // The rest of an escape sequence may arrive a little later than its start.
         } while Key.isIncomplete(keys) && Self.isReady(within: 50)
         return .keys(keys)
     }
@@ -51,7 +51,7 @@ struct RawTerminal: ~Copyable {
         return poll(&ready, 1, milliseconds) > 0
     }
 
-    /// Puts lines on the screen, from its top.
+    /// Draws lines from the top of the screen.
     func draw(_ lines: [String]) {
         Self.write("\u{1B}[H" + lines.map { $0 + "\u{1B}[K" }.joined(separator: "\r\n") + "\u{1B}[J")
     }
@@ -60,7 +60,7 @@ struct RawTerminal: ~Copyable {
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Glibc.write(STDOUT_FILENO, $0.baseAddress, $0.count) }
-            // Where the terminal is gone the next read says so.
+            // If the terminal is closed, the next read reports it.
             guard count > 0 || errno == EINTR else { return }
             rest = rest.dropFirst(max(0, count))
         }

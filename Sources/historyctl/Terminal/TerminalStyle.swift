@@ -1,6 +1,6 @@
 import Glibc
 
-/// Colours, where people read along and have not switched them off (https://no-color.org).
+/// Colours at a terminal, unless they are switched off (https://no-color.org).
 struct TerminalStyle: Sendable {
     enum Style: String {
         case bold = "1"

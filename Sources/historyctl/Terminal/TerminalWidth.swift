@@ -1,10 +1,10 @@
-/// How many columns of a terminal text takes.
+/// The terminal columns that a text takes.
 extension StringProtocol {
     var width: Int {
         utf8.allSatisfy { (0x20...0x7e).contains($0) } ? utf8.count : reduce(0) { $0 + $1.width }
     }
 
-    /// The text, or as much of its begin as fits, with a sign that more follows.
+    /// The text, or as much of its start as fits, with a sign that more follows.
     func cut(toWidth limit: Int) -> String {
         guard width > limit else { return String(self) }
         var (cut, taken) = ("", 0)
@@ -16,7 +16,7 @@ extension StringProtocol {
         return limit > 0 ? cut + "…" : ""
     }
 
-    /// The text in lines that fit.
+    /// The text, broken into lines that fit.
     func wrapped(toWidth limit: Int) -> [String] {
         guard limit > 0, width > limit else { return [String(self)] }
         var (lines, line, taken) = ([String](), "", 0)
@@ -31,7 +31,7 @@ extension StringProtocol {
         return lines + [line]
     }
 
-    /// The text with blanks behind it.
+    /// The text, padded with blanks.
     func padded(toWidth width: Int) -> String {
         self + String(repeating: " ", count: Swift.max(0, width - self.width))
     }
@@ -41,7 +41,7 @@ extension Character {
     /// 0, 1 or 2.
     fileprivate var width: Int {
         if isASCII { return 1 }
-        // What follows in a character is drawn onto its first scalar; U+FE0F asks for a picture.
+        // The other scalars of a character are drawn onto its first one; U+FE0F requests emoji presentation.
         guard let first = unicodeScalars.first else { return 0 }
         if first.isWide || unicodeScalars.contains("\u{FE0F}") { return 2 }
         switch first.properties.generalCategory {
@@ -52,7 +52,7 @@ extension Character {
 }
 
 extension Unicode.Scalar {
-    /// Wide and Fullwidth of https://www.unicode.org/reports/tr11/, by blocks.
+    /// Wide and Fullwidth of https://www.unicode.org/reports/tr11/, by block.
     fileprivate var isWide: Bool {
         switch value {
         case 0x1100...0x115F, 0x2E80...0x303E, 0x3041...0xA4CF, 0xA960...0xA97F, 0xAC00...0xD7A3,

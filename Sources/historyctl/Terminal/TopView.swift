@@ -2,7 +2,7 @@ import HistoryConfiguration
 import HistoryControl
 import PersistentHistory
 
-/// What `historyctl top` shows: a value that takes answers and keys, and gives lines.
+/// The state of `historyctl top`: a value that takes answers and keys, and produces lines.
 struct TopView {
     enum Action: Equatable {
         case quit
@@ -15,7 +15,7 @@ struct TopView {
         case lag, name, store
     }
 
-    /// A store without consumers, a consumer, or a feed of one.
+    /// A store without consumers, a consumer, or one of its feeds.
     private struct Row {
         var store: String
         /// Nil for a store.
@@ -25,7 +25,7 @@ struct TopView {
         var state: String
         var problem: String?
 
-        /// The same for as long as it is there, wherever it stands.
+        /// The id, which stays the same wherever the row stands.
         var id: String {
             [store, consumer?.consumer, feed?.name].compactMap(\.self).joined(separator: "\u{0}")
         }
@@ -38,14 +38,14 @@ struct TopView {
     private var report: DaemonReport?
     private var health: HealthReport?
     private var hooks: [HookReport] = []
-    /// Calls each second since the answer before.
+    /// Calls per second since the previous answer.
     private var rates: [String: Double] = [:]
-    /// The lags seen last, for the small graphs.
+    /// The latest lags, for the small graphs.
     private var lags: [String: [Double]] = [:]
     private var takenAt: ContinuousClock.Instant?
     private var problem: String?
     private var order = Order.lag
-    /// The id of the selected row: rows change their places.
+    /// The id of the selected row: rows move.
     private var selected: String?
     private var isInspecting = false
 
@@ -75,7 +75,7 @@ struct TopView {
     private var rows: [Row] {
         let rows = (report?.stores ?? []).flatMap(Self.rows)
         switch order {
-        // What does not get on is not to hide behind what is slow.
+        // A stuck consumer must not hide behind slow ones.
         case .lag: return rows.sorted { ($1.lag, $0.id) < ($0.lag, $1.id) }
         case .name: return rows.sorted { ($0.name, $0.id) < ($1.name, $1.id) }
         case .store: return rows.sorted { $0.id < $1.id }
@@ -91,7 +91,7 @@ struct TopView {
                 state: state,
                 problem: problem)
         }
-        // A store that is not open says why by itself.
+        // A store that is not open states the reason in its own row.
         let own =
             store.isNotable && (store.consumers.isEmpty || store.problem != nil)
             ? [row(nil, nil, store.state.rawValue, store.problem)] : []
@@ -104,7 +104,7 @@ struct TopView {
             }
     }
 
-    /// If the selected row is gone, none is: the next key is not for another one.
+    /// If the selected row is gone, none is selected: the next key must not act on another row.
     private mutating func select(_ step: Int) {
         let rows = rows
         guard !rows.isEmpty else { return }
@@ -124,7 +124,7 @@ struct TopView {
         case .byte(UInt8(ascii: "i")), .byte(10), .byte(13): isInspecting.toggle()
         case .byte(UInt8(ascii: "p")):
             let rows = rows
-            // Only what is seen to be selected.
+            // Only a row that is visibly selected.
             guard let row = rows.first(where: { $0.id == selected }) else { return nil }
             return row.isPaused ? .resume(store: row.store) : .pause(store: row.store)
         case .byte(UInt8(ascii: "r")): return .runNow
@@ -136,7 +136,7 @@ struct TopView {
 
     // MARK: Lines
 
-    /// As many lines as there are rows at most, none wider than the window.
+    /// At most as many lines as the window has rows, none wider than the window.
     func lines(columns: Int, rows height: Int, _ style: TerminalStyle) -> [String] {
         var lines: [(String, TerminalStyle.Style?)] = []
         if let problem { lines.append((problem, .red)) }
@@ -159,7 +159,7 @@ struct TopView {
 
     private typealias Line = (String, TerminalStyle.Style?)
 
-    /// The titles, and as many of the rows and hooks below as there is room for, around the selected row.
+    /// The titles, and as many of the rows and hooks below as fit, around the selected row.
     private func tables(_ room: Int) -> [Line] {
         let titles: Line = (Self.columns(["STORE", "CONSUMER", "STATE", "LAG", "BEHIND", "DEAD", ""]), .dim)
         let rows = rows
@@ -202,7 +202,7 @@ struct TopView {
             }
     }
 
-    /// All of the selected row, in full.
+    /// All fields of the selected row, in full.
     private func inspection(_ width: Int) -> [Line] {
         let rows = rows
         guard let row = rows.first(where: { $0.id == selected }) else { return [] }
@@ -259,7 +259,7 @@ struct TopView {
         }
     }
 
-    /// Small bars, of which the highest is the greatest value.
+    /// Small bars, scaled to the greatest value.
     static func graph(_ values: [Double]) -> String {
         let bars = Array("▁▂▃▄▅▆▇█")
         guard let most = values.max(), most > 0 else { return "" }

@@ -35,13 +35,13 @@ struct Describe: ParsableCommand {
         try output.flush()
     }
 
-    /// Of a store of Core Data's, also without a history; nil for another store.
+    /// Describes a Core Data store, even one without a history; nil for another store.
     private static func coreData(_ store: String) throws -> CoreDataDescription? {
         do {
             guard let reader = try StoreHistory.open(store) as? CoreDataReader else { return nil }
             return try CoreDataDescription(reader)
         } catch let error as HistoryError where error.code == .notTracked {
-            // The error says more of a store that is none of Core Data's.
+            // For a store that Core Data does not write, the error says more.
             guard let description = try? CoreDataDescription(anyStore: store) else { throw error }
             return description
         }
@@ -57,7 +57,7 @@ struct Describe: ParsableCommand {
         ]
     }
 
-    /// What is known of a store, as JSON.
+    /// What `describe` reports of a store, as JSON.
     static func json(_ store: String) throws -> [UInt8] {
         if let found = try coreData(store) { return CoreDataReport(description: found).json }
         return json(try StoreDescription(path: store))

@@ -37,7 +37,7 @@ struct Exec: ParsableCommand {
         try output.flush()
     }
 
-    /// Each argument ends a statement, with or without a semicolon.
+    /// The script. Each argument ends a statement, with or without a semicolon.
     private func script() throws -> String {
         try sql.map { $0 == "-" ? String(decoding: try InputArgument.standardInput(), as: UTF8.self) : $0 }
             .joined(separator: "\n;")

@@ -1,14 +1,14 @@
 import ArgumentParser
 import Glibc
 
-/// The signals that a command in the foreground is to get in this program's stead, and that of its end: blocked, and
+/// The signals that are forwarded to a command in the foreground, and SIGCHLD for its end: blocked here, and
 /// waited for.
 struct ForwardedSignals {
     let set: sigset_t
-    /// What was blocked before, and is blocked in the command.
+    /// The signals that were blocked before, and stay blocked in the command.
     let before: sigset_t
 
-    /// To be called before the program has other threads.
+    /// Call it before the program has other threads.
     init() {
         var set = sigset_t()
         sigemptyset(&set)
@@ -19,7 +19,7 @@ struct ForwardedSignals {
         self.before = before
     }
 
-    /// A signal that came already and asks for the end, taken.
+    /// Takes a pending signal that asks the program to end.
     func takePending() -> Int32? {
         var pending = sigset_t()
         sigpending(&pending)
@@ -34,7 +34,7 @@ struct ForwardedSignals {
     }
 }
 
-/// Runs a command with this program's terminal, input, output and environment, and waits for its end.
+/// Runs a command with this program's terminal, input, output and environment, and waits until it ends.
 struct ForegroundCommand {
     private let arguments: [String]
     private let signals: ForwardedSignals
@@ -44,10 +44,10 @@ struct ForegroundCommand {
         self.signals = signals
     }
 
-    /// - Returns: The command's exit status; 128 and the number of the signal that ended it.
-    /// - Throws: `ValidationError` where it cannot be started, or where its status is not known.
+    /// - Returns: The command's exit status, or 128 plus the number of the signal that ended it.
+    /// - Throws: `ValidationError` if it cannot be started, or its status cannot be determined.
     func run() throws -> Int32 {
-        // A terminal's Ctrl-C, while there was no command that it could reach.
+        // A terminal's Ctrl-C before the command was started.
         if let signal = signals.takePending() { return 128 + signal }
         let process = try start()
         while true {
@@ -64,7 +64,7 @@ struct ForegroundCommand {
             var set = signals.set
             var info = siginfo_t()
             let signal = sigwaitinfo(&set, &info)
-            // A terminal's signals come from the kernel, and the command has them as well.
+            // Signals from the terminal come from the kernel, which sends them to the command as well.
             if signal > 0, signal != SIGCHLD, info.si_code <= 0 { kill(process, signal) }
         }
     }

@@ -116,7 +116,7 @@ struct History: ParsableCommand {
         do {
             while let transactions = try pages.next() { try writer.write(transactions, to: &output) }
         } catch {
-            // What comes before a gap, or a damaged page, is shown.
+            // The output includes what precedes a gap or a damaged page.
             try output.flush()
             throw error
         }

@@ -36,11 +36,11 @@ struct Migrate: ParsableCommand {
     }
 
     func run() throws {
-        // Blocked before there are other threads, which then have them blocked as well.
+        // Blocked before other threads start, so that these inherit it.
         let signals = ForwardedSignals()
         var output = StandardOutput(descriptor: STDERR_FILENO)
         guard let migration = try begin() else {
-            // A path with a slip in it would go unnoticed.
+            // Otherwise a mistyped path would go unnoticed.
             try output.writeLine("\(store) is not there or not tracked: there are no triggers to take out.")
             try output.flush()
             throw ExitCode(try ForegroundCommand(command, signals).run())

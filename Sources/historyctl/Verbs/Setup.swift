@@ -47,7 +47,7 @@ struct Setup: ParsableCommand {
         }
     }
 
-    /// Such as is itself in a unit's name and a path.
+    /// Whether the name needs no escaping in a unit's name and in a path.
     private static func isUnitName(_ name: String) -> Bool {
         !name.isEmpty && !name.hasPrefix(".") && name != "nats"
             && name.utf8.allSatisfy { byte in
@@ -78,7 +78,7 @@ struct Setup: ParsableCommand {
         let configuration = SetupPlan.configuration(ofInstance: name)
         let isThere = access(configuration, F_OK) == 0
         let loaded = isThere ? try Self.load(configuration) : nil
-        // Such as the sample's, right after the installation.
+        // The sample's store, for instance, right after the installation.
         for store in loaded?.configuration.stores ?? [] where access(store.path, F_OK) != 0 {
             Historyctl.complain(
                 "note: store \"\(store.name)\" of \(configuration) is not there: \(store.path). Until it is, or is taken out, health fails."
@@ -106,7 +106,7 @@ struct Setup: ParsableCommand {
         return ExitCode(status.rawValue)
     }
 
-    /// The path from the root on, without links.
+    /// The absolute path, without links.
     private static func existing(_ path: String) throws -> String {
         guard let real = StorePath.withoutLinks(path) else {
             throw refusal(.noInput, "\"\(path)\" cannot be found: \(String(cString: strerror(errno))).")
@@ -123,7 +123,7 @@ struct Setup: ParsableCommand {
         }
     }
 
-    /// The store as it is configured, with its first consumer; else under a name that is free.
+    /// The store as configured, with its first consumer; otherwise with a free name.
     private static func store(
         _ path: String, in loaded: LoadedConfiguration?, for hook: String
     ) -> SetupPlan.Store {
@@ -137,7 +137,7 @@ struct Setup: ParsableCommand {
         return .init(name: free, path: path, consumer: hook, isConfigured: false)
     }
 
-    /// A file's name without its extension, of characters that need no quotes anywhere.
+    /// A file's name without its extension, reduced to characters that need no quotes anywhere.
     private static func stem(of path: String) -> String {
         let name = path.split(separator: "/").last ?? ""
         let stem = name.split(separator: ".").first ?? "hook"

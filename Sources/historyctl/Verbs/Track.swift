@@ -45,7 +45,7 @@ struct Track: ParsableCommand {
             try outcome.write(to: &output)
         }
         try output.flush()
-        // For people: scripts read what it prints.
+        // For a user at a terminal: scripts read the output.
         guard isatty(STDERR_FILENO) != 0, !outcome.added.isEmpty else { return }
         if let note = try JournalMode.note(on: store) {
             Historyctl.complain("note: \(note)")
@@ -55,7 +55,7 @@ struct Track: ParsableCommand {
 }
 
 extension Tracking.Outcome {
-    /// What was done, a line for each table.
+    /// Writes what was done, a line for each table.
     func write(to output: inout StandardOutput) throws {
         if beganAgain {
             try output.writeLine(

@@ -51,14 +51,14 @@ struct Untrack: AsyncParsableCommand {
         "Take it out of the configuration of the daemon, and run historyctl reload; or stop the daemon or tracker."
 }
 
-/// The daemon that serves a store, as far as one answers.
+/// The daemon that serves a store, if one answers.
 private struct ServingDaemon {
-    /// What the store is called there.
+    /// The name of the store there.
     let name: String
     let configuration: String
     let socket: String
 
-    /// Asks the daemons of this user and of the system, and the instances.
+    /// Queries the daemons of this user and of the system, and their instances.
     static func of(_ store: String) async -> ServingDaemon? {
         for socket in ControlSocket.all() {
             let client = ControlClient(socketPath: socket, timeout: .seconds(2))

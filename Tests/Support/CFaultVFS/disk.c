@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* One write, or a new size: `count` is -1 then, and `offset` the size. */
+/* One write, or a change of size: then `count` is -1, and `offset` is the size. */
 struct change {
     struct change *next, *previous;
     int64_t offset, count, old_size;
@@ -24,12 +24,12 @@ struct node {
     fault_disk *disk;
     char *path;
     ino_t inode;
-    /* Whether its name is not on the disk yet. */
+    /* Whether its name has not reached the disk yet. */
     int is_new;
     struct change *first, *last;
 };
 
-/* A file whose deletion is not on the disk yet. */
+/* A file whose deletion has not reached the disk yet. */
 struct deleted {
     struct deleted *next;
     char *path, *bytes;
@@ -47,7 +47,7 @@ struct fault_disk {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Beside the lock: it is asked with each opening, also from within a decision. */
+/* A lock of its own: the list is read at each open, even from within a decision. */
 static pthread_mutex_t disks_guard = PTHREAD_MUTEX_INITIALIZER;
 static fault_disk *disks;
 
@@ -81,7 +81,7 @@ fault_disk *disk_of(const char *path) {
 
 int disk_decides(fault_disk *disk, int call, const char *path) { return disk->decision(disk->context, call, path); }
 
-/* MARK: What is not synced */
+/* MARK: Unsynced changes */
 
 static void forget_changes(struct node *node) {
     for (struct change *change = node->first, *next; change; change = next) {
@@ -137,7 +137,7 @@ struct node *node_open(fault_disk *disk, const char *path, int is_new) {
         disk->nodes = node;
     }
     if (is_new) {
-        /* The number may have belonged to a file that is gone. */
+        /* The inode number may have belonged to a deleted file. */
         forget_changes(node);
         node->is_new = 1;
         for (struct deleted **link = &disk->deleted; *link;) {
@@ -304,7 +304,7 @@ static int redo(struct change *change, char **bytes, int64_t *count, struct chan
     return 0;
 }
 
-/* Some of what was done since the last sync is on the disk, in no order that one could rely on. */
+/* Some of the changes since the last sync have reached the disk, in no guaranteed order. */
 static int lose(struct node *node, char **bytes, int64_t *count, struct chance *chance) {
     undo(node, bytes, count);
     int way = (int)(next(chance) % 3), rc = 0;
@@ -362,7 +362,7 @@ static int image_file(fault_disk *disk, const char *from, const char *to, int lo
 static int image_folder(fault_disk *disk, const char *from, const char *to, int loss, struct chance *chance) {
     if (mkdir(to, 0700) && errno != EEXIST) return errno;
     struct dirent **entries;
-    /* In an order that a seed can repeat. */
+    /* In sorted order, so that a seed is reproducible. */
     int found = scandir(from, &entries, 0, alphasort), rc = 0;
     if (found < 0) return errno;
     for (int i = 0; i < found; i++) {

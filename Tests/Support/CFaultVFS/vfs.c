@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Stands before SQLite's own part of an open file. */
+/* Precedes SQLite's own part of an open file. */
 struct fault_file {
     sqlite3_file file;
     fault_disk *disk;
@@ -79,7 +79,7 @@ static int file_sync(sqlite3_file *file, int flags) {
     int rc = decide(file, FAULT_SYNC);
     if (rc) return rc;
     disks_lock();
-    /* With a journal's first sync SQLite syncs the folder, too (os_unix.c, UNIXFILE_DIRSYNC). */
+    /* At a journal's first sync SQLite syncs the folder, too (os_unix.c, UNIXFILE_DIRSYNC). */
     node_synced(of(file)->node, of(file)->is_journal);
     disks_unlock();
     return SQLITE_OK;
@@ -101,7 +101,7 @@ static int file_check_reserved(sqlite3_file *file, int *result) {
     return methods(file)->xCheckReservedLock(base_of(file), result);
 }
 
-/* Sizes that SQLite foresees are left to the writes: they would change the file behind the log. */
+/* Size hints are ignored: SQLite would resize the file, unseen by this log of changes. */
 static int file_control(sqlite3_file *file, int operation, void *argument) {
     if (operation == SQLITE_FCNTL_SIZE_HINT || operation == SQLITE_FCNTL_CHUNK_SIZE) return SQLITE_OK;
     return methods(file)->xFileControl(base_of(file), operation, argument);
@@ -193,7 +193,7 @@ static int vfs_access(sqlite3_vfs *vfs, const char *path, int flags, int *result
     return rc ? rc : base_vfs->xAccess(base_vfs, path, flags, result);
 }
 
-/* Before anything asks for the default VFS. */
+/* Runs before anything looks up the default VFS. */
 __attribute__((constructor)) static void install(void) {
     base_vfs = sqlite3_vfs_find(0);
     if (!base_vfs) abort();

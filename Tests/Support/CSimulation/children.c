@@ -1,4 +1,5 @@
-// Plugins' processes: threads of the simulation with pipes, an id and an end, in the place of what Sources/CPlatform starts.
+// Plugins' processes: threads of the simulation with pipes, an id and an end, instead of those that
+// Sources/CPlatform starts.
 #include "internal.h"
 
 #include <fcntl.h>
@@ -104,10 +105,10 @@ int csimulation_unread(int descriptor) {
     return KERNEL(SYS_ioctl, descriptor, FIONREAD, &count, 0) < 0 ? 0 : count;
 }
 
-// What else tells one process from another
+// What else distinguishes processes
 
-// Before the turns begin, a writer records it in the stores that all runs are copied from. Another one from then on lets
-// SQLite see that the process was forked.
+// Before the turns begin, a writer records its process id in the stores from which all runs are copied. A
+// different id afterwards lets SQLite detect the fork.
 pid_t getpid(void) { return takes_turns ? 1000 : 999; }
 
 int getsockopt(int descriptor, int level, int name, void *value, socklen_t *length) {

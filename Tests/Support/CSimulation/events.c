@@ -103,7 +103,7 @@ int epoll_wait(int epoll, struct epoll_event *events, int maximum, int timeout) 
 }
 
 int poll(struct pollfd *files, nfds_t count, int timeout) {
-    // What is mounted on the machine meanwhile is none of a seed's.
+    // What is mounted on the machine meanwhile does not depend on the seed.
     for (nfds_t i = 0; takes_turns && i < count; i++)
         if (files[i].events == POLLPRI) files[i].fd = -1;
     if (takes_turns && timeout) {

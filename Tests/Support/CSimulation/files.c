@@ -1,4 +1,4 @@
-// Operations of files, which are slow, hang or fail by rules, and are where a process can be killed.
+// File operations, which are slow, hang or fail by rules, and at which a process can be killed.
 #include "internal.h"
 
 #include <fcntl.h>
@@ -86,7 +86,7 @@ void csimulation_keep_synced(const char *folder, const char *copies) {
     snprintf(copies_folder, sizeof copies_folder, "%s/", copies);
 }
 
-// False for a file that is elsewhere. Folders below are not followed.
+// False for a file elsewhere. Subfolders are not followed.
 static bool find_copy(const char *path, char *copy, size_t size) {
     size_t length = strlen(kept_folder);
     if (!length || strncmp(path, kept_folder, length) != 0) return false;
@@ -110,7 +110,7 @@ void was_renamed(const char *from, const char *to) {
         KERNEL(SYS_renameat, AT_FDCWD, before, AT_FDCWD, after);
 }
 
-// In place of libc's
+// Replacements of libc's functions
 
 static long result_of(long result) {
     if (result >= 0) return result;
@@ -165,7 +165,7 @@ ssize_t write(int descriptor, const void *bytes, size_t count) {
     return result_of(KERNEL(SYS_write, descriptor, bytes, count, 0));
 }
 
-// Descriptors of the kernel's random numbers.
+// Descriptors of the kernel's random number devices.
 static bool is_random[1024];
 
 static bool has_random(int descriptor) { return shared && descriptor >= 0 && descriptor < 1024 && is_random[descriptor]; }
@@ -216,7 +216,7 @@ int rename(const char *from, const char *to) {
     return result;
 }
 
-// Whether a folder is above that of the run, where other programs make and remove files, too.
+// Whether a folder contains the run's folder: other programs create and remove files there, too.
 static bool is_above_run(const char *path) {
     const char *end = strrchr(kept_folder, '/');
     while (end && end > kept_folder && *--end != '/') {}
@@ -225,7 +225,7 @@ static bool is_above_run(const char *path) {
     return strncmp(kept_folder, path, length) == 0 && (length == 1 || kept_folder[length] == '/');
 }
 
-// What comes and goes there is none of a seed's.
+// What comes and goes there does not depend on the seed.
 int inotify_add_watch(int descriptor, const char *path, uint32_t mask) {
     if (takes_turns && is_above_run(path))
         mask &= ~(uint32_t)(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB);

@@ -16,37 +16,37 @@
 
 #define NEVER INT64_MAX
 
-// A system call, past everything that is defined here.
+// A system call that bypasses all replacements defined here.
 long kernel(long number, long a, long b, long c, long d, long e, long f);
 #define KERNEL(number, a, b, c, d) kernel(number, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 
-// The function that is defined after this one.
+// The next definition of a function, which a replacement hides.
 #define NEXT(name) ((__typeof__(&name))next_function(#name))
 void *next_function(const char *name);
 
 extern struct csimulation_shared *shared;
 // Whether this process's threads take turns.
 extern bool takes_turns;
-// Whether the calling thread is one that waits and fails like the program's.
+// Whether the calling thread is simulated: it waits and fails like the program's.
 bool is_simulated(void);
 bool is_world(void);
 
 uint64_t random_number(void);
 
-// Another thread may run here, the process may be killed, and a little time passes.
+// A point at which another thread may run, the process may be killed, and a little time passes.
 void point(void);
-// Gives others a turn, if there is one that can run.
+// Gives another thread a turn, if one can run.
 void yield_turn(void);
-// Waits until somebody wakes what waits for this, until then, or for events. False if it was the time that came.
+// Waits until the channel is woken, the deadline, or events. False at the deadline.
 bool wait_for(const void *channel, int64_t deadline, struct pollfd *files, int count);
 bool have_events(struct pollfd *files, int count);
 int wake(const void *channel, int count);
-// A thread that waits for events has done what it had to do.
+// Called when a thread that waits for events has finished its work.
 void asked_for_events(void);
-// Deadlines of those that wait for events of a descriptor are as late as this at most.
+// Limits the deadlines of threads that wait for a descriptor's events.
 void hasten(int epoll, int64_t deadline);
 
-// Waits where a rule says so. Returns an error number, or 0.
+// Waits if a rule says so. Returns an error number, or 0.
 int trouble_with(int descriptor, int operation);
 int trouble_at(const char *path, int operation);
 void was_synced(int descriptor);

@@ -1,4 +1,4 @@
-// Processes: each life of what is simulated is one.
+// Processes: each life of the simulated program is one.
 #include "internal.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ void csimulation_be_repeatable(char *const arguments[]) {
     personality((unsigned long)now | ADDR_NO_RANDOMIZE);
     setenv("SWIFT_DETERMINISTIC_HASHING", "1", 1);
     setenv("SIMULATION_REPEATABLE", "1", 1);
-    // It takes long, and a crash is found anyway.
+    // A backtrace takes long, and a crash is detected anyway.
     setenv("SWIFT_BACKTRACE", "enable=no", 0);
     execv("/proc/self/exe", arguments);
 }
@@ -45,10 +45,10 @@ pid_t csimulation_fork(void) { return fork(); }
 pid_t csimulation_spawn(char *const arguments[], int report) {
     pid_t process = fork();
     if (process != 0) return process;
-    // The same numbers each time, whatever the parent has open.
+    // The same descriptor numbers each time, whatever the parent has open.
     if (dup2(report, csimulation_report) < 0) _exit(127);
     KERNEL(SYS_close_range, csimulation_report + 1, ~0U, 0, 0);
-    // Nor does it begin with another environment or folder.
+    // The same environment and folder each time.
     static const char *const names[] = {
         "SWIFT_DETERMINISTIC_HASHING", "SIMULATION_REPEATABLE", "SWIFT_BACKTRACE", "SIMULATION_STALLS", "SIMULATION_HALT",
         "LLVM_PROFILE_FILE", "LD_LIBRARY_PATH",
@@ -68,7 +68,7 @@ pid_t csimulation_spawn(char *const arguments[], int report) {
 }
 
 void csimulation_exit(int status) {
-    // For a debugger.
+    // Waits for a debugger.
     if (status >= csimulation_stuck && getenv("SIMULATION_HALT")) {
         while (true) KERNEL(SYS_pause, 0, 0, 0, 0);
     }
@@ -102,7 +102,7 @@ bool csimulation_write_all(int descriptor, const void *bytes, size_t count) {
     return true;
 }
 
-// Whatever the descriptor's flags are: a pipe's ends are the process's and the daemon's at once.
+// Independent of the descriptor's flags: both ends of a pipe belong to this process and to the daemon.
 ssize_t csimulation_read_now(int descriptor, void *buffer, size_t count) {
     struct pollfd file = {.fd = descriptor, .events = POLLIN};
     return have_events(&file, 1) ? csimulation_read(descriptor, buffer, count) : -EAGAIN;
@@ -123,14 +123,14 @@ static void (*take_entry)(const struct iovec *fields, int count);
 
 void csimulation_take_journal(void (*entry)(const struct iovec *fields, int count)) { take_entry = entry; }
 
-// libsystemd's
+// Replaces libsystemd's function.
 int sd_journal_sendv(const struct iovec *fields, int count) {
     if (take_entry) take_entry(fields, count);
     point();
     return 0;
 }
 
-// The program's code stays in memory: to read it again takes the machine's time, and none of the simulation's.
+// The program's code stays in memory: reading it again takes the machine's time, but no simulated time.
 int madvise(void *address, size_t length, int advice) {
     if (takes_turns) return 0;
     long result = KERNEL(SYS_madvise, address, length, advice, 0);

@@ -1,4 +1,4 @@
-// Threads that take turns, and time that passes only where all of them wait.
+// Threads that take turns, and time that passes only while all of them wait.
 #include "internal.h"
 
 #include <linux/futex.h>
@@ -22,7 +22,7 @@ struct thread {
     int count;
     bool was_woken;
     bool is_world;
-    // In the order of waiting.
+    // The order of waiting.
     uint64_t since;
     void *(*start)(void *);
     void *argument;
@@ -122,7 +122,7 @@ void point(void) {
     errno = saved;
 }
 
-// For how long the loop has waited for others since it last asked for events.
+// How long the loop has waited for other threads since it last asked for events.
 static int64_t stalled;
 
 void asked_for_events(void) {
@@ -185,7 +185,7 @@ static struct thread *add_thread(void) {
     return thread;
 }
 
-// Its memory stays: what a thread does when it ends would have no turn.
+// Its memory is kept: what a thread runs at its end would have no turn.
 __attribute__((noreturn)) static void end_thread(void *result) {
     self->result = result;
     self->state = ended;

@@ -1,4 +1,4 @@
-// Everything in which a thread can wait for another one, or for time to pass.
+// Every call in which a thread can wait for another one, or for time to pass.
 #include "internal.h"
 
 #include <linux/futex.h>
@@ -10,7 +10,7 @@
 #include <sys/random.h>
 #include <sys/time.h>
 
-// 2026-01-01, and a machine that has run for a while.
+// 2026-01-01, on a machine that has been running for a while.
 static const int64_t wall = 1767225600 * 1000000000LL, monotonic = 100000 * 1000000000LL;
 
 static int64_t nanoseconds(const struct timespec *time) { return time->tv_sec * 1000000000LL + time->tv_nsec; }
@@ -84,7 +84,7 @@ int sched_yield(void) {
     return 0;
 }
 
-// The machine has as many processors everywhere.
+// The simulated machine always has the same number of processors.
 long sysconf(int name) {
     if (takes_turns && (name == _SC_NPROCESSORS_ONLN || name == _SC_NPROCESSORS_CONF)) return 2;
     return NEXT(sysconf)(name);
@@ -154,7 +154,7 @@ int pthread_rwlock_unlock(pthread_rwlock_t *lock) {
 }
 
 static int wait_on_condition(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t until) {
-    // Nobody else runs in between.
+    // No other thread runs in between.
     NEXT(pthread_mutex_unlock)(mutex);
     wake(mutex, 1);
     bool was_woken = wait_for(condition, until, NULL, 0);
@@ -162,7 +162,7 @@ static int wait_on_condition(pthread_cond_t *condition, pthread_mutex_t *mutex, 
     return was_woken ? 0 : ETIMEDOUT;
 }
 
-// Conditions have an older kind, which a name alone may find.
+// Condition variables have an older version, which a lookup by name alone may find.
 #define NEXT_CONDITION(name) ((__typeof__(&name))dlvsym(RTLD_NEXT, #name, "GLIBC_2.3.2"))
 
 int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
@@ -193,7 +193,7 @@ int pthread_cond_broadcast(pthread_cond_t *condition) {
     return 0;
 }
 
-// As glibc has it: 0 before, 2 after.
+// The values are those of glibc: 0 before, 2 after.
 int pthread_once(pthread_once_t *once, void (*routine)(void)) {
     if (!takes_turns) return NEXT(pthread_once)(once, routine);
     while (*once == 1) wait_for(once, NEVER, NULL, 0);
@@ -243,7 +243,7 @@ static long fail(int error) {
     return -1;
 }
 
-// A lock that knows its owner.
+// A lock that records its owner.
 static long lock_word(uint32_t *word, bool may_wait) {
     uint32_t own = (uint32_t)KERNEL(SYS_gettid, 0, 0, 0, 0);
     while (*word & FUTEX_TID_MASK) {

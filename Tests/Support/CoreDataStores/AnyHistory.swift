@@ -13,7 +13,7 @@ extension GeneratedStore {
                 guard let entity = model.entities.randomElement(using: &random)?.name else { continue }
                 let object = Int64.random(in: 1...50, using: &random)
                 let root = model.line(of: entity).first?.name ?? ""
-                // One change at most for each object and transaction.
+                // At most one change for each object and transaction.
                 guard objects.insert("\(root)/\(object)").inserted else { continue }
                 changes.append(Change(entity, object, anyOperation(entity, &random)))
             }

@@ -1,4 +1,4 @@
-/// Writes raw DEFLATE data (RFC 1951): as stored blocks, or in the fixed code with copies of what came before.
+/// Writes raw DEFLATE data (RFC 1951): as stored blocks, or in the fixed code with back-references.
 public enum Deflate {
     public static func stored(_ bytes: [UInt8]) -> [UInt8] {
         var output: [UInt8] = []
@@ -26,7 +26,7 @@ public enum Deflate {
                 let three = Int(bytes[index]) << 16 | Int(bytes[index + 1]) << 8 | Int(bytes[index + 2])
                 distance = places.updateValue(index, forKey: three).map { index - $0 } ?? .max
             }
-            // A copy of three bytes from up to four back, or of what repeats: enough to be tried.
+            // A copy of three bytes from at most four bytes back, or of a repetition: enough for a test.
             if distance <= 4 {
                 writer.writeSymbol(257)
                 writer.writeReversed(distance - 1, 5)
@@ -40,7 +40,7 @@ public enum Deflate {
         return writer.bytes
     }
 
-    /// Data that expands to a thousand times its size, and goes on for `blocks` times 64 KiB.
+    /// Data that expand to a thousand times their size, `blocks` times 64 KiB.
     public static func bomb(blocks: Int) -> [UInt8] {
         var writer = BitWriter()
         for block in 0..<blocks {
@@ -57,7 +57,7 @@ public enum Deflate {
     }
 }
 
-/// Whole codes at a time: the tests write millions of them, without the optimizer.
+/// Writes whole codes at a time: the tests write millions of them, without the optimizer.
 private struct BitWriter {
     private var whole: [UInt8] = []
     private var (pending, pendingCount) = (0, 0)
@@ -74,7 +74,7 @@ private struct BitWriter {
         }
     }
 
-    /// Codes begin with their most significant bit.
+    /// Codes start with their most significant bit.
     mutating func writeReversed(_ value: Int, _ count: Int) { write(Self.reversed(value, count), count) }
 
     mutating func writeSymbol(_ symbol: Int) {

@@ -1,9 +1,9 @@
-/// Writes a store as Core Data does: tables of the model, history, strings, bitmaps, tombstones. It knows what each
-/// transaction was, so that what is read can be compared with it.
+/// Writes a store as Core Data does: tables of the model, history, strings, bitmaps, tombstones. It keeps each
+/// transaction, so that tests can compare what they read.
 public final class GeneratedStore {
-    /// How the texts of transactions are kept.
+    /// Where the strings of transactions are stored.
     public enum Layout: Sendable, CaseIterable {
-        /// Beside the transaction, as framework 851 did.
+        /// In the transaction's row, as framework 851 did.
         case inline
         /// In `ATRANSACTIONSTRING`.
         case strings
@@ -11,9 +11,9 @@ public final class GeneratedStore {
 
     public enum Operation: Sendable, Hashable {
         case insert
-        /// Of some properties.
+        /// An update of some properties.
         case update(Set<String>)
-        /// With the values of preserved attributes.
+        /// A deletion, with the values of preserved attributes.
         case delete([String: StoredValue])
     }
 
@@ -31,7 +31,7 @@ public final class GeneratedStore {
         }
     }
 
-    /// Who made a transaction.
+    /// The origin of a transaction.
     public struct Origin: Sendable, Hashable {
         public var author: String?
         public var context: String?
@@ -61,7 +61,7 @@ public final class GeneratedStore {
     public let uuid: String
     public let layout: Layout
     public private(set) var model: StoreModel
-    /// What is in the history now.
+    /// The current content of the history.
     public private(set) var transactions: [Transaction] = []
     public private(set) var layouts: [String: PropertyLayout] = [:]
     private var numbers: [String: Int64] = [:]
@@ -114,16 +114,16 @@ public final class GeneratedStore {
         try connection.script("COMMIT")
     }
 
-    /// Closes the connection, as the app does: SQLite then brings the log into the file.
+    /// Closes the connection, as the app does: SQLite then checkpoints the log into the file.
     public func close() { connection.close() }
 
     // MARK: Writing
 
-    /// Commits a transaction of the app.
+    /// Commits a transaction without a declared origin.
     @discardableResult
     public func commit(_ changes: [Change]) throws -> Transaction { try commit(Origin(), changes) }
 
-    /// Commits a transaction by somebody.
+    /// Commits a transaction of an origin.
     @discardableResult
     public func commit(_ origin: Origin, time: Double? = nil, _ changes: [Change]) throws -> Transaction {
         let number = nextTransaction
@@ -132,7 +132,7 @@ public final class GeneratedStore {
         try connection.script("BEGIN IMMEDIATE")
         try write(origin, number, time)
         for index in written.indices {
-            // A gap, as there may be one.
+            // A gap, as in real histories.
             nextChange += Int.random(in: 0..<20, using: &random) == 0 ? 3 : 0
             written[index].number = nextChange
             try write(written[index], number)
@@ -207,7 +207,7 @@ public final class GeneratedStore {
         }
     }
 
-    /// The attributes that tombstones of an entity keep, in their order.
+    /// The attributes that tombstones of an entity keep, in order.
     public func preserved(_ entity: String) -> [StoreModel.Attribute] {
         model.line(of: entity).flatMap { level in
             level.attributes.filter { $0.isPreserved && !$0.isTransient }
@@ -215,7 +215,7 @@ public final class GeneratedStore {
         }
     }
 
-    /// Deletes the transactions up to one, with their changes. The strings stay.
+    /// Deletes the transactions up to one, with their changes. The strings are kept.
     public func purge(through number: Int64) throws {
         try connection.script(
             "BEGIN IMMEDIATE; DELETE FROM ACHANGE WHERE ZTRANSACTIONID <= \(number); DELETE FROM ATRANSACTION WHERE Z_PK <= \(number); COMMIT"
@@ -223,7 +223,8 @@ public final class GeneratedStore {
         transactions.removeAll { $0.number <= number }
     }
 
-    /// Follows another model: entities get other numbers, and what the history says by numbers is written again.
+    /// Migrates to another model: entities get other numbers, and the history's references by number are
+    /// rewritten.
     public func migrate(to model: StoreModel) throws {
         try connection.script("BEGIN IMMEDIATE")
         try follow(model, hasModel: true)

@@ -1,10 +1,10 @@
-/// Archives a model as Core Data keeps it in a store: the objects of its classes, by their keys.
+/// Archives a model as Core Data stores it: the objects of its classes, by their keys.
 public struct ModelArchive {
     private let model: StoreModel
     private var objects: [PropertyListValue] = [.text("$null")]
     private var classes: [String: Int] = [:]
     private var entities: [String: Int] = [:]
-    /// Of the properties where they are declared.
+    /// The objects of properties, by where they are declared.
     private var declared: [String: Int] = [:]
 
     /// A binary property list.
@@ -56,7 +56,7 @@ public struct ModelArchive {
             ])
     }
 
-    /// An inherited property is there by a proxy, which may stand for another.
+    /// An inherited property is represented by a proxy, which may stand for another proxy.
     private mutating func proxy(of property: Int, for entity: String) -> Int {
         var underlying = property
         for _ in 0...(property % 2) {
@@ -125,7 +125,7 @@ public struct ModelArchive {
         return number
     }
 
-    /// Some texts are objects with a text.
+    /// Some strings are wrapped in an object.
     private mutating func text(_ text: String) -> Int {
         let number = reserve()
         if text.utf8.count % 5 == 0 {
@@ -136,7 +136,7 @@ public struct ModelArchive {
         return number
     }
 
-    /// A dictionary whose keys are in an object that others share.
+    /// A dictionary whose keys are in a shared object.
     private mutating func knownKeys(_ members: [(String, Int)]) -> Int {
         let keys = members.map { member in PropertyListValue.reference(text(member.0)) }
         let (keyArray, mapping, valueArray, empty, number) = (

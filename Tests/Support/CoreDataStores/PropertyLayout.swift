@@ -1,12 +1,12 @@
-/// Where the bits of an entity's properties are in `ZCOLUMNS`, as Core Data lays them out, and the names that can be
-/// known of them.
+/// The bit positions of an entity's properties in `ZCOLUMNS`, as Core Data assigns them, and the names that can
+/// be derived from them.
 public struct PropertyLayout: Sendable {
-    /// Of each slot the property that it is for.
+    /// The property of each slot.
     public let slots: [String]
-    /// The to-many relationships, in an order that the model does not tell.
+    /// The to-many relationships, in an order that cannot be derived from the model.
     let oneToMany: [String]
     let manyToMany: [String]
-    /// Whether there is a to-many relationship without an inverse beside another: then none has a certain name.
+    /// Whether a to-many relationship without an inverse exists beside another one: then no name is certain.
     private let isUncertain: Bool
 
     public init(of entity: String, in model: StoreModel, _ random: inout some RandomNumberGenerator) {
@@ -35,7 +35,7 @@ public struct PropertyLayout: Sendable {
             + attributes + oneToMany + manyToMany
     }
 
-    /// The bitmap of an update that wrote some properties: of a property with several slots any of them, at least one.
+    /// The bitmap of an update of some properties: for a property with several slots any of them, at least one.
     func bitmap(_ properties: Set<String>, _ random: inout some RandomNumberGenerator) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: (slots.count + 7) / 8)
         for property in properties {
@@ -47,7 +47,7 @@ public struct PropertyLayout: Sendable {
         return bytes
     }
 
-    /// What can be said of an update: names, in byte order, and the places of relationships without a name.
+    /// What can be derived of an update: names, in byte order, and the slots of relationships without a name.
     public func known(_ properties: Set<String>) -> (names: [String], unnamed: [String]) {
         var names: [String] = []
         var unnamed: [(Int, String)] = []

@@ -1,4 +1,4 @@
-/// What a property list may hold, with the references of a keyed archive.
+/// A value of a property list, including the references of a keyed archive.
 public indirect enum PropertyListValue: Sendable {
     case bool(Bool)
     case integer(Int)

@@ -1,4 +1,4 @@
-/// A managed object model, as an app would have it: what the stores of tests are made of.
+/// A managed object model like an app's, from which tests generate stores.
 public struct StoreModel: Sendable {
     /// The numbers are those of `NSAttributeType`.
     public enum AttributeType: Int, Sendable, CaseIterable {
@@ -45,7 +45,7 @@ public struct StoreModel: Sendable {
         }
     }
 
-    /// With what it declares itself; what it inherits is its parent's.
+    /// Only its own properties; inherited ones belong to its parent.
     public struct Entity: Sendable {
         public var name: String
         public var parent: String?
@@ -69,7 +69,7 @@ public struct StoreModel: Sendable {
 
     public func entity(_ name: String) -> Entity? { entities.first { $0.name == name } }
 
-    /// From the root to an entity.
+    /// The entities from the root to one.
     public func line(of name: String) -> [Entity] {
         guard let entity = entity(name) else { return [] }
         return (entity.parent.map { line(of: $0) } ?? []) + [entity]
@@ -132,7 +132,7 @@ public struct StoreModel: Sendable {
                 isOrdered: isBackToMany && Bool.random(using: &random), inverse: name))
     }
 
-    /// Names that differ, and whose order by bytes is another than the order in a dictionary.
+    /// Distinct names whose byte order differs from dictionary order.
     private struct Names {
         private var count = 0
 

@@ -1,6 +1,6 @@
 import GRDBSQLite
 
-/// A value as it lies in the file.
+/// A value as stored in the file.
 public enum StoredValue: Sendable, Hashable {
     case null
     case integer(Int64)
@@ -8,7 +8,7 @@ public enum StoredValue: Sendable, Hashable {
     case text(String)
     case blob([UInt8])
 
-    /// Any value that an attribute of a type has.
+    /// A random value of an attribute type.
     public static func any(_ type: StoreModel.AttributeType, _ random: inout some RandomNumberGenerator)
         -> StoredValue
     {
@@ -30,12 +30,12 @@ public enum StoredValue: Sendable, Hashable {
     }
 }
 
-/// A failure of SQLite's.
+/// An SQLite error.
 public struct StoreError: Error, CustomStringConvertible {
     public let description: String
 }
 
-/// A connection of the generator's own.
+/// The generator's own connection.
 final class Connection {
     private let handle: OpaquePointer
     private var statements: [String: OpaquePointer] = [:]
@@ -67,7 +67,7 @@ final class Connection {
         }
     }
 
-    /// Runs a statement; gives the first column of its first row.
+    /// Runs a statement, and returns the first column of its first row.
     @discardableResult
     func run(_ sql: String, _ values: [StoredValue] = []) throws -> Int64? {
         let statement = try prepared(sql)

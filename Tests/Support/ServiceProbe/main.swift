@@ -6,9 +6,8 @@ import PersistentHistory
 import ServiceLifecycle
 import UnixSignals
 
-// A daemon that does nothing but what systemd sees of one: it logs, reports that it is ready, feeds
-// the watchdog, ends at SIGTERM. The tests run it under the real unit with its whole sandbox. Its
-// arguments say how it shall misbehave:
+// A daemon that does only what systemd sees of one: it logs, reports readiness, feeds the watchdog, and ends at
+// SIGTERM. The tests run it under the real unit with its whole sandbox. Its arguments make it misbehave:
 //
 //   --status N     ends with that status instead of getting ready
 //   --stuck        its pipeline never answers
@@ -41,7 +40,7 @@ let watchdog = WatchdogService(
     logger.debug("The pipeline answers.")
 }
 
-// One line with every field, to be read back from the journal.
+// A line with every field, to be read back from the journal.
 logger.warning(
     "Every field.",
     metadata: [

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What the build made: found beside the test binary.
+/// The build's products, which are beside the test binary.
 public enum BuiltProducts {
     /// The folder of the test binary, `.build/debug`.
     public static let folder =
@@ -12,8 +12,8 @@ public enum BuiltProducts {
     public static var historyd: String { path("historyd") }
     public static var historyctl: String { path("historyctl") }
 
-    /// The loadable extension: that of `make build`, or where that is missing or older than its
-    /// source, one compiled now, in the same way.
+    /// The loadable extension: the product of `make build` or, if that is missing or older than its source, one
+    /// compiled now in the same way.
     public static func libhistory() async throws -> String { try await extensionBuild.value() }
 
     private static let extensionBuild = ExtensionBuild()
@@ -40,7 +40,7 @@ private actor ExtensionBuild {
         }
         let folder = BuiltProducts.path("test-products")
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        // Another test process may do the same: neither must see half a file.
+        // Another test process may do the same: neither must see an incomplete file.
         let part = folder + "/\(ProcessInfo.processInfo.processIdentifier).part"
         try await Command("cc", ["-O2", "-fPIC", "-shared", "-o", part, source, "-I\(sources)/include"])
             .succeed()

@@ -1,9 +1,9 @@
 import Glibc
 
-/// Looks for a text in many bytes by the C library: in a debug build, strings and generic searches take seconds for what a
-/// test asks of some megabytes again and again.
+/// Searches bytes for text with the C library: in a debug build, strings and generic searches take seconds for
+/// megabytes that a test searches repeatedly.
 public enum ByteSearch {
-    /// How often a text, which is not empty, is in the bytes.
+    /// How often a text, which must not be empty, occurs in the bytes.
     public static func count(_ text: String, in bytes: UnsafeRawBufferPointer) -> Int {
         let text = Array(text.utf8)
         guard var place = bytes.baseAddress, let first = text.first else { return 0 }
@@ -19,7 +19,7 @@ public enum ByteSearch {
         return count
     }
 
-    /// How often a text is in another one.
+    /// How often a text occurs in another one.
     public static func count(_ text: String, in whole: String) -> Int {
         var whole = whole
         return whole.withUTF8 { count(text, in: UnsafeRawBufferPointer($0)) }

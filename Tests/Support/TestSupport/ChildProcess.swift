@@ -2,7 +2,7 @@ import Foundation
 public import Glibc
 import PersistentHistory
 
-/// A program beside the test, the leader of a process group of its own.
+/// A child process of the test, the leader of its own process group.
 public final class ChildProcess: Sendable {
     public let arguments: [String]
     public let processID: pid_t
@@ -14,12 +14,12 @@ public final class ChildProcess: Sendable {
         case killed(signal: Int32)
     }
 
-    /// What becomes a standard descriptor of the program.
+    /// A standard descriptor of the program.
     public enum Stream: Sendable {
-        /// Output is appended: a program that is started again goes on in the same file.
+        /// Output is appended: a restarted program continues the same file.
         case file(String)
         case descriptor(Int32)
-        /// The same as that of the tests.
+        /// Inherited from the tests.
         case inherited
     }
 
@@ -31,7 +31,7 @@ public final class ChildProcess: Sendable {
 
     /// - Parameters:
     ///   - arguments: The program, by its path or a name that PATH finds, and its arguments.
-    ///   - environment: The whole of it.
+    ///   - environment: The complete environment.
     public init(
         _ arguments: [String], environment: [String: String], input: Stream, output: Stream, errors: Stream
     ) throws {
@@ -91,7 +91,8 @@ public final class ChildProcess: Sendable {
     public func waitForEnd() -> Ending {
         var information = siginfo_t()
         while waitid(P_PID, id_t(processID), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
-        // Its number is its own until it is reaped, which happens once, and never while a signal is sent.
+        // The kernel does not reuse its id before it is reaped, which happens once, and never while a signal is
+        // sent.
         let ended = ending.withLock { ending in
             if let ending { return ending }
             var status: Int32 = 0
@@ -111,7 +112,7 @@ public final class ChildProcess: Sendable {
     /// Sends a signal to the program, which may have ended.
     public func signal(_ signal: Int32) { send(signal, to: processID) }
 
-    /// Sends a signal to the program, unless it has ended, and to what it started.
+    /// Sends a signal to the program, unless it has ended, and to its process group.
     public func signalGroup(_ signal: Int32) { send(signal, to: -processID) }
 
     private func send(_ signal: Int32, to target: pid_t) {
@@ -120,11 +121,11 @@ public final class ChildProcess: Sendable {
 
     /// Waits for its end.
     ///
-    /// - Returns: Nil after the limit, or where the task was cancelled.
+    /// - Returns: Nil after the limit, or if the task is cancelled.
     public func end(within limit: Duration) async -> Ending? {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.hasEnded.wait() }
-            // Nothing but the end of the group ends the sleep early.
+            // Only the end of the group ends the sleep early.
             group.addTask { try? await Task.sleep(for: limit) }
             await group.next()
             group.cancelAll()

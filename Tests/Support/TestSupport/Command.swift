@@ -1,18 +1,18 @@
 import Foundation
 import Glibc
 
-/// A program to run, and what came of it.
+/// A program to run, and its outcome.
 public struct Command: Sendable {
     /// A path, or a name that PATH finds.
     public var program: String
     public var arguments: [String]
-    /// What is on standard input.
+    /// The content of standard input.
     public var input: String
-    /// Changes to this process's environment; nil takes a variable away.
+    /// Changes to this process's environment; nil removes a variable.
     public var environment: [String: String?]
     /// After this the program is killed, and `run` throws.
     public var limit: Duration
-    /// Whether standard error is in the output, as both came.
+    /// Whether standard error is part of the output, in order of arrival.
     public var errorsInOutput = false
 
     public init(
@@ -39,9 +39,9 @@ public struct Command: Sendable {
 
     public typealias Failure = ChildProcess.Failure
 
-    /// Runs the program to its end, whatever its status.
+    /// Runs the program until it ends, with any status.
     ///
-    /// - Throws: `Failure` after the time limit, with which the program and its process group end.
+    /// - Throws: `Failure` after the time limit, when the program and its process group are killed.
     public func run() async throws -> Outcome {
         let folder = try TemporaryFolder()
         let (output, errors) = (folder.file("output"), folder.file(errorsInOutput ? "output" : "errors"))

@@ -1,12 +1,12 @@
 import Foundation
 import Glibc
 
-/// A program that is sent lines, and whose lines are read as they come.
+/// A program that receives lines, and whose output lines are read as they arrive.
 public final class Conversation: Sendable {
     public let program: ChildProcess
-    /// The lines of its standard output, until it closes it.
+    /// The lines of its standard output, until that is closed.
     public let lines: AsyncStream<String>
-    /// Both directions: to write where nobody reads is an error, and no signal, as with a pipe.
+    /// Both directions: writing without a reader is an error, and not a signal as with a pipe.
     private let socket: Int32
 
     /// - Parameter errors: Where its standard error goes.
@@ -61,6 +61,6 @@ public final class Conversation: Sendable {
         }
     }
 
-    /// Ends its standard input.
+    /// Closes its standard input.
     public func finish() { shutdown(socket, Int32(SHUT_WR)) }
 }

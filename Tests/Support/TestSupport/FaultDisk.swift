@@ -2,11 +2,10 @@ import CFaultVFS
 import Foundation
 import PersistentHistory
 
-/// A folder whose SQLite files are on a disk that fails when it is told to.
+/// A folder whose SQLite files are on a disk that fails on request.
 ///
-/// Every connection of this process to a file in it goes through the disk, whoever opens it. Nothing in it is really
-/// synced: what was written since the last sync is remembered, and `image` copies the folder as a power failure would
-/// leave it.
+/// Every connection of this process to a file in it goes through the disk. Nothing in it is really synced:
+/// unsynced writes are remembered, and `image` copies the folder as a power failure would leave it.
 public final class FaultDisk: Sendable {
     /// Calls of SQLite to its VFS (https://www.sqlite.org/c3ref/io_methods.html).
     public struct Calls: OptionSet, Sendable, CustomStringConvertible {
@@ -27,7 +26,7 @@ public final class FaultDisk: Sendable {
         public static let mappedLock = Self(FAULT_MAPPED_LOCK)
         public static let size = Self(FAULT_SIZE)
 
-        /// What changes the disk.
+        /// Calls that change the disk.
         public static let changes: Self = [.write, .truncate, .delete, .sync]
         public static let locks: Self = [.lock, .mappedLock]
         public static let all: Self = [
@@ -44,23 +43,23 @@ public final class FaultDisk: Sendable {
         }
     }
 
-    /// What a call meets.
+    /// What happens to a call.
     public enum Fault: Sendable, Hashable {
         case none
-        /// It fails, with the error that fits it best.
+        /// It fails with the most fitting error.
         case inputOutput
         case full
-        /// A write is done by half and fails; any other call fails.
+        /// The first half of a write is written, and the write fails; any other call just fails.
         case short
         case busy
-        /// Whatever SQLite's result.
+        /// Any SQLite result.
         case result(Int32)
     }
 
-    /// What becomes of everything since the last sync.
+    /// What happens to everything since the last sync.
     public enum Loss: Sendable, Hashable, CustomStringConvertible {
         case kept, lost
-        /// Whole writes, all writes before some moment, or each sector for itself, which may also be garbage.
+        /// Whole writes, all writes before some moment, or each sector by itself, possibly as garbage.
         case seeded(UInt64)
 
         public var description: String {
@@ -72,7 +71,7 @@ public final class FaultDisk: Sendable {
         }
     }
 
-    /// A call to be decided on.
+    /// A call for the decision.
     public struct Call: Sendable {
         public let kind: Calls
         public let path: String
@@ -84,7 +83,7 @@ public final class FaultDisk: Sendable {
     /// The folder's real path.
     public var path: String { folder.path }
     private let decision = Decision()
-    /// The address of the disk of the VFS.
+    /// The address of the VFS's disk.
     private let address: UInt
 
     public init() throws {
@@ -102,15 +101,15 @@ public final class FaultDisk: Sendable {
 
     deinit { fault_disk_remove(disk) }
 
-    /// Decides on each call from now on, on the thread that makes it.
+    /// Sets the decision for each further call; it runs on the calling thread.
     public func decide(_ body: @escaping @Sendable (Call) -> Fault) {
         decision.rule.withLock { $0 = Decision.Rule(decide: body) }
     }
 
-    /// From now on nothing fails.
+    /// Makes all further calls succeed.
     public func mend() { decide { _ in .none } }
 
-    /// Copies the disk as it is after a power failure now.
+    /// Copies the disk as a power failure would leave it now.
     public func image(to path: String, _ loss: Loss) throws {
         let (way, seed) =
             switch loss {
@@ -124,13 +123,13 @@ public final class FaultDisk: Sendable {
         }
     }
 
-    /// How many bytes a power failure may take.
+    /// How many bytes a power failure may lose.
     public var unsynced: Int64 { fault_disk_unsynced(disk) }
 }
 
-/// What the disk asks, on any thread.
+/// Decides on the disk's calls, on any thread.
 private final class Decision: Sendable {
-    /// Not the function itself: each access to one behind a lock would wrap it once more.
+    /// A struct, because each access to a function behind a lock would wrap it once more.
     struct Rule: Sendable {
         let decide: @Sendable (FaultDisk.Call) -> FaultDisk.Fault
     }
@@ -144,7 +143,7 @@ private final class Decision: Sendable {
 }
 
 extension FaultDisk.Fault {
-    /// What SQLite's own VFS returns then (https://www.sqlite.org/rescode.html).
+    /// The result of SQLite's own VFS for this error (https://www.sqlite.org/rescode.html).
     fileprivate func result(of call: FaultDisk.Calls) -> Int32 {
         switch self {
         case .none: 0
@@ -171,7 +170,7 @@ extension FaultDisk.Fault {
             case .map: 21
             default: nil
             }
-        // A file that cannot be opened is SQLITE_CANTOPEN.
+        // A failed open is SQLITE_CANTOPEN.
         return code.map { 10 | $0 << 8 } ?? 14
     }
 }

@@ -12,19 +12,19 @@ public struct LoggedLine: Equatable, Sendable {
     }
 }
 
-/// What a logger was given.
+/// Collects what is logged.
 public final class LoggedLines: Sendable {
     private let lines = Locked<[LoggedLine]>([])
     private let level: Logger.Level
 
-    /// - Parameter level: Of what is logged at least.
+    /// - Parameter level: The lowest level to collect.
     public init(from level: Logger.Level = .trace) { self.level = level }
 
     public var logger: Logger {
         Logger(label: "test") { [level] _ in Handler(lines: self, logLevel: level) }
     }
     public var all: [LoggedLine] { lines.withLock { $0 } }
-    /// `error: text`, for each.
+    /// `error: text` for each line.
     public var texts: [String] { all.map { "\($0.level): \($0.text)" } }
 
     private struct Handler: LogHandler {

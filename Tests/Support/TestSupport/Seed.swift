@@ -1,4 +1,4 @@
-/// Random numbers that can be had again: print the seed, and a failure repeats.
+/// Reproducible random numbers: a failure prints the seed, and repeats with it.
 public struct Seed: RandomNumberGenerator, Sendable, CustomStringConvertible {
     private var state: UInt64
     public let description: String

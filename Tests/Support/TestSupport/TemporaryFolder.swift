@@ -1,11 +1,11 @@
 import Foundation
 
-/// A folder of a test's own, removed with the value.
+/// A temporary folder for one test, removed with the value.
 public final class TemporaryFolder: Sendable {
     public let path: String
 
-    /// - Parameter inMemory: Whether a file system in memory is taken where there is one, for what
-    ///   writes much and asks nothing of a disk.
+    /// - Parameter inMemory: Whether to prefer a file system in memory, for tests that write much and do not
+    ///   depend on a disk.
     public init(inMemory: Bool = false) throws {
         let memory = "/dev/shm"
         let parent =
@@ -20,7 +20,7 @@ public final class TemporaryFolder: Sendable {
 
     public func file(_ name: String) -> String { path + "/" + name }
 
-    /// Writes a file, and gives its path.
+    /// Writes a file, and returns its path.
     @discardableResult
     public func write(_ name: String, _ text: String, executable: Bool = false) throws -> String {
         let path = file(name)

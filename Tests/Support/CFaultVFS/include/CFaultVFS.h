@@ -3,10 +3,10 @@
 
 #include <stdint.h>
 
-/* The default VFS of a test process: SQLite's own, but for files in the folders that are declared as fault disks.
+/* The default VFS of a test process: SQLite's own, except for files in folders declared as fault disks.
  *
- * Each call for a file there is first put to a decision, which lets it through or refuses it. What was written and not
- * synced is remembered, so that the folder can be copied as a power failure would leave it. Shared memory passes
+ * Each call for a file there first goes to a decision, which allows or refuses it. Unsynced writes are
+ * remembered, so that the folder can be copied as a power failure would leave it. Shared memory is passed
  * through, and nothing is really synced. */
 
 enum fault_call {
@@ -23,30 +23,30 @@ enum fault_call {
     FAULT_SIZE = 1 << 10,
 };
 
-/* Added to the result of a refused write: half of it is written first. */
+/* Added to the result of a refused write, of which the first half is still written. */
 #define FAULT_SHORT 0x40000000
 
-/* Returns SQLITE_OK, or the result with which the call fails. It is called on any thread, and may copy the disk. */
+/* Returns SQLITE_OK, or the result with which the call fails. It may run on any thread, and may copy the disk. */
 typedef int (*fault_decision)(void *context, int call, const char *path);
 
 typedef struct fault_disk fault_disk;
 
-/* Declares a folder, by its real path. Nothing in it may be open. */
+/* Declares a folder, by its real path. No file in it may be open. */
 fault_disk *fault_disk_add(const char *folder, fault_decision decision, void *context);
 void fault_disk_remove(fault_disk *disk);
 
-/* What becomes of everything since the last sync. */
+/* What happens to everything since the last sync. */
 enum fault_loss {
     FAULT_KEPT,
     FAULT_LOST,
-    /* By the seed: whole writes, all before some moment, or each sector for itself, which may also be garbage. */
+    /* Depends on the seed: whole writes, all before some moment, or each sector by itself, maybe as garbage. */
     FAULT_SEEDED,
 };
 
-/* Copies the disk as it is after a power failure now. Returns 0, or the number of a system's error. */
+/* Copies the disk as a power failure would leave it now. Returns 0, or a system error number. */
 int fault_disk_image(fault_disk *disk, const char *folder, int loss, uint64_t seed);
 
-/* How many bytes of files were written and not synced. */
+/* How many bytes were written to files and not synced. */
 int64_t fault_disk_unsynced(fault_disk *disk);
 
 #endif
