@@ -94,20 +94,14 @@ package struct StoreRunner: Sendable {
                 // What failed while the store was open may be over, even damage. If a new connection
                 // finds damage again, it is real. An older SQLite than the writer's does not find it.
                 if trouble.isLastingDamage {
-                    await waitForChange(of: files, signals)
+                    // Opening and closing a store also makes signals: a damaged store that opens would be
+                    // opened and lost forever.
+                    if let files { await waitForChange(of: files, signals, until: stop, on: thread) }
                 } else if error.waitsForChange, !wasOpen || error.code == .storeTooNew {
                     // It throws only when it is asked to stop.
                     _ = try? await stop.cancelling { try await signals.next() }
                 }
             }
-        }
-    }
-
-    /// Waits until the store's files have changed. Opening and closing a store also makes signals, so a
-    /// damaged store that opens would be opened and lost forever.
-    private func waitForChange(of files: RestingFiles?, _ signals: StoreSignals) async {
-        while let files, files == RestingFiles(of: store.path), !stop.isSignaled, !signals.ended.isSignaled {
-            _ = try? await stop.cancelling { try await signals.next() }
         }
     }
 

@@ -94,11 +94,19 @@ extension StoreRunner {
         else { return }
         guard (try? await isLevel(with: positions.newest, on: thread)) ?? false else { return }
         FreedMemory.giveBack()
-        while !needed.isSignaled, !stop.isSignaled, !signals.ended.isSignaled,
+        await waitForChange(of: files, signals, until: needed, on: thread)
+    }
+
+    /// Waits until the store's files have changed, an event comes, or the store cannot be watched any more.
+    func waitForChange(
+        of files: RestingFiles, _ signals: StoreSignals, until event: OneShotEvent,
+        on thread: isolated StoreThread
+    ) async {
+        while !event.isSignaled, !stop.isSignaled, !signals.ended.isSignaled,
             RestingFiles(of: store.path) == files
         {
-            // It throws only if the store is needed, or cannot be watched any more.
-            _ = try? await needed.cancelling { try await signals.next() }
+            // It throws only if the event comes, or the store cannot be watched any more.
+            _ = try? await event.cancelling { try await signals.next() }
         }
     }
 
