@@ -28,17 +28,23 @@ package enum StoreAccess {
         return problems
     }
 
-    /// The group that may access a store or its folder and that this process is not in.
+    /// The group that may access a store, its folder or a folder above, where this process is in no group
+    /// that may, and needs it.
     package static func lackingGroup(for path: String) -> String? {
-        var groups = [gid_t](repeating: 0, count: Int(max(0, getgroups(0, nil))))
-        let count = getgroups(Int32(groups.count), &groups)
-        let own = groups.prefix(Int(max(0, count))) + [getegid()]
-        for (path, rights) in [(PathNames.parent(of: path), S_IRWXG), (path, S_IRGRP | S_IWGRP)] {
+        let own = SideFileRule.Process.current().groups
+        let folder = PathNames.parent(of: path)
+        var needs = [(folder, S_IRWXG), (path, S_IRGRP | S_IWGRP)]
+        var above = PathNames.parent(of: folder)
+        while above != "/", above != "." {
+            needs.insert((above, S_IXGRP), at: 0)
+            above = PathNames.parent(of: above)
+        }
+        for (path, rights) in needs {
             var status = stat()
-            guard stat(path, &status) == 0, status.st_mode & rights == rights, !own.contains(status.st_gid)
-            else {
-                continue
-            }
+            // The bits of access(2) are those of the group, moved.
+            guard stat(path, &status) == 0, status.st_mode & rights == rights, !own.contains(status.st_gid),
+                access(path, Int32(rights >> 3)) != 0
+            else { continue }
             return Accounts.name(ofGroup: status.st_gid)
         }
         return nil
