@@ -35,6 +35,20 @@ import Testing
         }
     }
 
+    /// The document that a browser makes of a page.
+    private func document(of page: String, _ store: CtlStore) async throws -> String {
+        let file = store.folder.file("page.html")
+        try Data(page.utf8).write(to: URL(fileURLWithPath: file))
+        return try await Command(
+            "/usr/bin/chromium",
+            [
+                "--headless", "--no-sandbox", "--disable-gpu",
+                "--user-data-dir=\(store.folder.file("profile"))",
+                "--dump-dom", "file://\(file)",
+            ]
+        ).succeed()
+    }
+
     @Test("The page has the transactions that JSON has, and their figures")
     func isWhole() async throws {
         let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY, v);")
@@ -97,19 +111,27 @@ import Testing
             document.body.append(`taken: ${window.taken}, ready: ${document.documentElement.dataset.ready}, rows: ${
               document.querySelectorAll("#transactions .changes tr").length}`)</script></body></html>
             """
-        let file = store.folder.file("page.html")
-        try Data(page.replacing("</body></html>", with: probe).utf8).write(to: URL(fileURLWithPath: file))
-        let shown = try await Command(
-            "/usr/bin/chromium",
-            [
-                "--headless", "--no-sandbox", "--disable-gpu",
-                "--user-data-dir=\(store.folder.file("profile"))",
-                "--dump-dom", "file://\(file)",
-            ]
-        ).succeed()
+        let shown = try await document(of: page.replacing("</body></html>", with: probe), store)
         // Each table of changes has a row of titles.
         let count = 2 * Self.hostile.count + Self.hostile.count + 1
         #expect(shown.contains("taken: undefined, ready: yes, rows: \(count)"), "\(shown.suffix(600))")
+    }
+
+    @Test(
+        "The newest first is no clock that was set back",
+        .enabled(
+            if: FileManager.default.isExecutableFile(atPath: "/usr/bin/chromium"), "chromium is not installed"),
+        arguments: [false, true])
+    func clockSteps(isReversed: Bool) async throws {
+        let store = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY);")
+        for id in 1...3 { try await store.sql("INSERT INTO t VALUES (\(id))") }
+        // Of an undeclared writer, the origin is the time in milliseconds.
+        try await store.sql("UPDATE historyd_change SET origin = origin + 5000 * id")
+        let page = try await store.succeed("history", ["--format", "html"] + (isReversed ? ["--reverse"] : []))
+        #expect(try data("id=\"end\"", page).first?["transactions"].int == 3)
+        let shown = try await document(of: page, store)
+        #expect(shown.contains("data-ready=\"yes\""))
+        #expect(!shown.contains("<li>The clock was set back"), "\(shown.suffix(600))")
     }
 
     @Test("Where the history has a gap, the page has what comes before it, and says so")

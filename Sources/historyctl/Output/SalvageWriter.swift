@@ -30,13 +30,7 @@ struct SalvageWriter: ~Copyable {
     private mutating func write(missing numbers: ClosedRange<Int64>, to output: inout StandardOutput) throws {
         switch format {
         case .json:
-            json.object { json in
-                json.name("missing")
-                json.object { json in
-                    json.member("first", numbers.lowerBound)
-                    json.member("last", numbers.upperBound)
-                }
-            }
+            Self.write(missing: numbers, to: &json)
             json.endLine()
         case .csv:
             records.write(token: "", "missing", "\(numbers.lowerBound) to \(numbers.upperBound)")
@@ -64,6 +58,17 @@ struct SalvageWriter: ~Copyable {
             for change in changes {
                 try output.writeLine(
                     "\(token)  (transaction missing)  \(change.operation.rawValue)  \(object(change))")
+            }
+        }
+    }
+
+    /// Transactions that are missing.
+    static func write(missing numbers: ClosedRange<Int64>, to json: inout JSONBytes) {
+        json.object { json in
+            json.name("missing")
+            json.object { json in
+                json.member("first", numbers.lowerBound)
+                json.member("last", numbers.upperBound)
             }
         }
     }

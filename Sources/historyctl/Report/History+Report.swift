@@ -2,7 +2,7 @@ import PersistentHistory
 
 /// The history as a page.
 extension History {
-    func report() throws {
+    func writePage() throws {
         let reader = try StoreHistory.open(store)
         let filter = try filter(for: reader)
         var pages = try pages(reader, filter)
@@ -19,7 +19,7 @@ extension History {
         try writer.end([], to: &output)
     }
 
-    func reportWhatIsLeft() throws {
+    func writePageOfWhatIsLeft() throws {
         var output = StandardOutput()
         var writer = ReportWriter(nil)
         // A damaged store may have no readable description.
@@ -27,12 +27,12 @@ extension History {
         try writer.begin(record(isOfCoreData: true, description), to: &output)
         let summary = try CoreDataSalvage.read(store) { try writer.write($0, to: &output) }
         try writer.end(summary.isWhole ? [] : SalvageWriter.lines(summary), to: &output)
-        try report(summary)
+        try complain(of: summary)
     }
 
     private func record(isOfCoreData: Bool, _ description: [UInt8]) -> ReportRecord {
         ReportRecord(
             store, isOfCoreData: isOfCoreData, description: description,
-            command: Array(CommandLine.arguments.dropFirst()))
+            isReversed: reverse, command: Array(CommandLine.arguments.dropFirst()))
     }
 }

@@ -7,7 +7,7 @@ struct ReportRecord {
     let json: [UInt8]
 
     /// - Parameter description: The output of `describe` for the store, as JSON.
-    init(_ store: String, isOfCoreData: Bool, description: [UInt8], command: [String]) {
+    init(_ store: String, isOfCoreData: Bool, description: [UInt8], isReversed: Bool, command: [String]) {
         let path = URL(filePath: store).standardizedFileURL.path
         var json = JSONBytes()
         json.object { json in
@@ -17,6 +17,7 @@ struct ReportRecord {
             if FileManager.default.fileExists(atPath: path + "-wal") {
                 json.member("walSHA256", Self.sha256(path + "-wal"))
             }
+            json.member("isReversed", isReversed)
             json.member("made", HistoryTimestamp.now.description)
             json.member("version", HistoryVersion.current)
             json.member("command", (["historyctl"] + command).map(ShellText.quote).joined(separator: " "))

@@ -70,13 +70,7 @@ struct ReportWriter: ~Copyable {
         switch finding {
         case .transaction(let transaction): try write([transaction], to: &output)
         case .missing(let numbers):
-            part.object { json in
-                json.name("missing")
-                json.object { json in
-                    json.member("first", numbers.lowerBound)
-                    json.member("last", numbers.upperBound)
-                }
-            }
+            SalvageWriter.write(missing: numbers, to: &part)
             note(nil, [], .missing)
         case .changes(let changes, let token):
             SalvageWriter.write(changes, of: token, to: &part)

@@ -61,7 +61,7 @@ function unknowns() {
   if (count(MISSING)) list.push(`${plural(count(MISSING), "gap")} in the numbers of transactions; each stands in the table.`);
   if (count(ORPHANS)) list.push(`${plural(count(ORPHANS), "transaction")} are gone, and their changes are left.`);
   let before = null;
-  for (const place of rows) {
+  for (const place of record.isReversed ? [...rows].reverse() : rows) {
     const time = place.row[TIME];
     if (time === null) continue;
     if (before !== null && before - time > 1000) steps.push(place);

@@ -103,7 +103,7 @@ struct History: ParsableCommand {
     }
 
     func run() throws {
-        guard let format = format.lines else { return try salvage ? reportWhatIsLeft() : report() }
+        guard let format = format.lines else { return try salvage ? writePageOfWhatIsLeft() : writePage() }
         if salvage { return try showWhatIsLeft(format) }
         let reader = try StoreHistory.open(store)
         let filter = try filter(for: reader)
@@ -135,10 +135,11 @@ struct History: ParsableCommand {
         try writer.begin(&output)
         let summary = try CoreDataSalvage.read(store) { try writer.write($0, to: &output) }
         try output.flush()
-        try report(summary)
+        try complain(of: summary)
     }
 
-    func report(_ summary: CoreDataSalvage.Summary) throws {
+    /// - Throws: `ExitCode` if the history is not whole.
+    func complain(of summary: CoreDataSalvage.Summary) throws {
         for line in SalvageWriter.lines(summary) { Historyctl.complain(line) }
         if !summary.isWhole { throw ExitCode(ExitStatus.badData.rawValue) }
     }
