@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// Each file of `Tests/Tools/Mutants` fits the code: else nobody would notice, before `make mutants` runs again, that a test of the
+/// Each file of `Tests/Tools/Mutants` fits the code. Otherwise it would show only when `make mutants` runs again that a test of the
 /// tests is gone.
 @Suite struct MutantFileTests {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

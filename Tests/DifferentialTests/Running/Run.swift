@@ -46,7 +46,7 @@ struct Run {
     var lacking: Set<BinaryText> = []
     /// Those of them with a newer trigger of the application, until tracking is brought up to date.
     var skipped: Set<BinaryText> = []
-    /// Tables whose rows a TEMP trigger may have kept unrecorded: nobody is notified of these.
+    /// Tables whose rows a TEMP trigger may have kept unrecorded, without a notice.
     private var forgotten: Set<BinaryText> = []
     /// Those of which it does so where it meets a conflict, by writer.
     private var mayFail: [Case.Writer: Set<BinaryText>] = [:]

@@ -10,7 +10,7 @@ package struct CleaningPlan: Sendable, Equatable {
         package var context: String?
         /// The last transaction that it has processed; nil if there is none yet.
         package let number: Int64?
-        /// How long it has had unprocessed transactions without moving.
+        /// How long it has left transactions unprocessed without moving.
         package let standing: Duration
 
         /// `Main`, `Main/view`.

@@ -21,7 +21,7 @@ struct PendingMerge: Sendable {
     private(set) var isFinished = false
     /// The part of a large transaction that the next hook gets.
     private var part = 0
-    /// Whether the next hook has had an earlier part.
+    /// Whether the next hook has received an earlier part.
     private(set) var hasMadePart = false
 
     init(

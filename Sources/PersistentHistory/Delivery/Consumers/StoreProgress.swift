@@ -45,7 +45,7 @@ extension StoreControl {
             }
         }
 
-        /// How long the store has had changes that were not read; nil if there are none.
+        /// How long changes of the store have been unread; nil if there are none.
         package var unreadTime: Duration?
         /// How long the state could not be written, or has not answered; nil if neither.
         package var stateTime: Duration?
