@@ -37,8 +37,8 @@ struct SessionEnd: Sendable {
 }
 
 extension CoprocessPlugin {
-    /// After this many ends in a row, the process's standard error is logged at debug level only.
-    private static let loggedEnds = 3
+    /// After this many broken processes in a row, the standard error of the next ones is logged at debug level.
+    private static let loggedProcesses = 3
     /// A process that has run for this long works, even without a call.
     private static let timeToWork: Duration = .seconds(10)
 
@@ -95,15 +95,15 @@ extension CoprocessPlugin {
         }
         started()
 
+        // The output of a process that keeps ending has been logged before.
+        let level = brokenProcesses < Self.loggedProcesses ? Logger.Level.info : .debug
         let teardown = await withTaskGroup(of: Part.self) { group in
             group.addTask {
                 await child.waitForEnd()
                 return .process
             }
-            group.addTask { [logger, ends, errors] in
-                // The output of a process that keeps ending has been logged before.
-                await ErrorLog(logger, level: ends < Self.loggedEnds ? .info : .debug, tail: errors).follow(
-                    child.errors)
+            group.addTask { [logger, errors] in
+                await ErrorLog(logger, level: level, tail: errors).follow(child.errors)
                 return .errors
             }
             group.addTask {

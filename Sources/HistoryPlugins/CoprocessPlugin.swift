@@ -13,6 +13,7 @@ import ServiceLifecycle
 @LoopActor package final class CoprocessPlugin: LoopEndpoint, ContextEndpoint, Service {
     /// How long a process may take to end after its standard input was closed, and again after SIGTERM.
     package nonisolated static let grace: Duration = .seconds(3)
+    private static let firstPause: Duration = .milliseconds(100)
 
     package nonisolated let plugin: PluginConfiguration
     package nonisolated var largeIntegers: LargeIntegers { plugin.largeIntegers }
@@ -57,6 +58,8 @@ import ServiceLifecycle
     private var isStartedOnce = false
     /// The ends in a row without a process that worked.
     private(set) var ends = 0
+    /// The processes in a row that ended before they worked. What could not be started has written nothing.
+    private(set) var brokenProcesses = 0
     /// Whether the current process has answered, or has run for some seconds.
     private var hasWorked = false
     /// Signaled at the next start, or attempt to start.
@@ -154,11 +157,12 @@ import ServiceLifecycle
         hasWorked = true
         if ends > 0 { report(.works(afterEnds: ends)) }
         ends = 0
+        brokenProcesses = 0
     }
 
     private func supervise() async {
         // The first restart is immediate; then the pauses grow until the process has shown that it works.
-        var delay = GrowingPause(first: .milliseconds(100), atOnce: 1)
+        var delay = GrowingPause(first: Self.firstPause, atOnce: 1)
         while !isStopping, !Task.isCancelled {
             let pause: Duration
             do throws(HookFailure) {
@@ -169,11 +173,11 @@ import ServiceLifecycle
                 // If it was killed because of a call, the call reports that.
                 if end.failure.reason == .died || !end.isReported {
                     ends += 1
+                    brokenProcesses += 1
                     report(.ended(end.failure, inARow: ends, isReported: end.isReported, restart: pause))
                 }
             } catch {
-                _ = delay.next()
-                pause = delay.next()
+                pause = max(delay.next(), Self.firstPause)
                 let isReported = !conversations.isEmpty || !isStartedOnce || lastFailure == error
                 ends += 1
                 report(.unstartable(error, inARow: ends, isReported: isReported, restart: pause))

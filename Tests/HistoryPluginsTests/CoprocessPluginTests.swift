@@ -445,12 +445,18 @@ func isGone(_ process: pid_t) -> Bool {
 
     @Test func itIsStartedOnceItIsThere() async throws {
         let scripts = try Scripts()
-        try await withCoprocess([scripts.path("late")]) { plugin in
+        let journal = Journal()
+        try await withCoprocess([scripts.path("late")], journal: journal) { plugin in
             await #expect { try await plugin.waitUntilStarted() } throws: {
                 "\($0)".contains("No such file or directory")
             }
+            var attempts = 0
+            for await entry in journal.stream where entry.text == "unstartable" {
+                attempts += 1
+                if attempts == 4 { break }
+            }
             _ = try scripts.write(
-                "#!/bin/sh\nread line; echo '{\"id\":1,\"result\":null}'; read line", as: "new",
+                "#!/bin/sh\necho here >&2; read line; echo '{\"id\":1,\"result\":null}'; read line", as: "new",
                 executable: true)
             rename(scripts.path("new"), scripts.path("late"))
             var outcome: ObserverOutcome
@@ -459,6 +465,8 @@ func isGone(_ process: pid_t) -> Bool {
             } while outcome.failure?.reason == .cannotStart
             #expect(outcome.succeeded == 1)
         }
+        // Its first words are no repetition.
+        #expect(await journal.close().contains { $0.level == .info && $0.text == "here" })
     }
 
     // MARK: The end

@@ -146,8 +146,11 @@ func withCoprocess<Result: Sendable>(
     let description = PluginConfiguration(
         name: "test", command: command, mode: .coprocess, environment: environment, timeout: timeout)
     let plugin = CoprocessPlugin(description, logger: journal.logger, grace: grace, window: window) { event in
-        guard case .ended(let failure, _, _, _) = event else { return }
-        journal.logger.warning("ended", metadata: ["error": "\(failure)"])
+        switch event {
+        case .ended(let failure, _, _, _): journal.logger.warning("ended", metadata: ["error": "\(failure)"])
+        case .unstartable: journal.logger.warning("unstartable")
+        case .works: break
+        }
     }
     return try await withThrowingTaskGroup(of: Void.self) { group in
         group.addTask { await plugin.run() }
