@@ -66,7 +66,7 @@ PYTHONDIR ?= $(shell $(PYTHON) -I -c 'import site, sys; print(next((each for eac
 	if each.startswith(sys.argv[1] + "/lib") and each.endswith("-packages")), ""))' $(PREFIX) 2>/dev/null)
 # The documentation: what its pages are in, and what is documented in it.
 CATALOG = Sources/PersistentHistory/PersistentHistory.docc
-DOCUMENTED = PersistentHistory HistoryFeed
+DOCUMENTED = HistoryBase PersistentHistory HistoryFeed
 tests-in = TMPDIR=$(TESTFOLDER) $(1)/historydPackageTests.xctest --testing-library swift-testing
 # Where tests keep their stores: in memory, where there is plenty and programs may be run from it. What a disk does is
 # simulated, and tests that need a real one mount it.

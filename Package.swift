@@ -64,13 +64,16 @@ let package = Package(
             name: "CNoLocaleData",
             cSettings: [.define("WITHOUT_LOCALE_DATA", .when(configuration: .release))]),
 
+        // What the library and the programs that are connected to a daemon share: no SQLite.
+        .target(
+            name: "HistoryBase", dependencies: ["CPlatform", "CVersion", collections], swiftSettings: strict),
         .target(
             name: "PersistentHistory",
-            dependencies: [
-                "CPlatform", "CSQLiteHistory", "CVersion", grdb, sqlite, logging, collections,
-            ],
+            dependencies: ["CPlatform", "CSQLiteHistory", "HistoryBase", grdb, sqlite, logging, collections],
             swiftSettings: strict),
-        .target(name: "HistoryConfiguration", dependencies: ["PersistentHistory"], swiftSettings: strict),
+        .target(
+            name: "HistoryConfiguration", dependencies: ["HistoryBase", "PersistentHistory"],
+            swiftSettings: strict),
         .target(
             name: "HistoryPlugins",
             dependencies: [
@@ -79,13 +82,11 @@ let package = Package(
             swiftSettings: strict),
         // What the daemon and historyctl say to each other.
         .target(
-            name: "HistoryControl", dependencies: ["PersistentHistory", "HistoryConfiguration"] + nio,
-            swiftSettings: strict),
+            name: "HistoryControl", dependencies: ["HistoryBase"] + nio, swiftSettings: strict),
         // For programs that are connected to a feed.
         .target(
-            name: "HistoryFeed",
-            dependencies: ["HistoryConfiguration", "HistoryControl", "PersistentHistory", logging],
-            swiftSettings: strict),
+            name: "HistoryFeed", dependencies: ["HistoryBase", "HistoryControl", logging], swiftSettings: strict
+        ),
         .target(
             name: "HistoryDaemon",
             dependencies: [
@@ -119,8 +120,8 @@ let package = Package(
         .executableTarget(
             name: "historyctl",
             dependencies: [
-                "CNoLocaleData", "CPlatform", "PersistentHistory", "HistoryConfiguration", "HistoryControl",
-                arguments,
+                "CNoLocaleData", "CPlatform", "HistoryBase", "PersistentHistory", "HistoryConfiguration",
+                "HistoryControl", arguments,
             ],
             resources: ["html", "css", "js"].map { .embedInCode("Report/report.\($0)") },
             swiftSettings: strict),
@@ -139,7 +140,9 @@ let package = Package(
         .testTarget(
             name: "PersistentHistoryTests",
             dependencies: [
-                "CoreDataStores", "HistoryFeed", "PersistentHistory", "TestSupport", grdb, logging, sqlite,
+                "CoreDataStores", "HistoryBase", "HistoryFeed", "PersistentHistory", "TestSupport", grdb,
+                logging,
+                sqlite,
             ],
             swiftSettings: strict),
         .testTarget(
@@ -153,11 +156,13 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "HistoryConfigurationTests",
-            dependencies: ["HistoryConfiguration", "TestSupport"],
+            dependencies: ["HistoryBase", "HistoryConfiguration", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryPluginsTests",
-            dependencies: ["HistoryConfiguration", "HistoryPlugins", "TestSupport", logging, lifecycle],
+            dependencies: [
+                "HistoryBase", "HistoryConfiguration", "HistoryPlugins", "TestSupport", logging, lifecycle,
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryControlTests",

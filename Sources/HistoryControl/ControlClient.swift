@@ -2,7 +2,7 @@ import Glibc
 import NIOCore
 import NIOHTTP1
 import NIOPosix
-import PersistentHistory
+import HistoryBase
 
 /// A client of a daemon's control socket: one connection for each request.
 package struct ControlClient: Sendable {

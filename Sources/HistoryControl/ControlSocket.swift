@@ -1,5 +1,5 @@
 internal import Glibc
-internal import PersistentHistory
+internal import HistoryBase
 
 /// Where the daemon listens and historyctl connects.
 package enum ControlSocket {

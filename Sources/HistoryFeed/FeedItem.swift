@@ -1,4 +1,4 @@
-public import PersistentHistory
+public import HistoryBase
 
 /// An item that a feed delivers.
 public enum FeedItem: Sendable, Hashable {

@@ -1,7 +1,6 @@
 import FoundationEssentials
-import HistoryConfiguration
 import HistoryControl
-import PersistentHistory
+import HistoryBase
 
 /// A parsed line of the stream.
 enum FeedLine {

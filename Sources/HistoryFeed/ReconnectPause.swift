@@ -1,6 +1,6 @@
 import HistoryControl
 import Logging
-import PersistentHistory
+import HistoryBase
 
 /// Growing pauses between attempts to reach the daemon.
 struct ReconnectPause {

@@ -44,7 +44,7 @@ struct DocumentationTests {
             "/bin/sh",
             [
                 "-c",
-                "cd \"$1\" && exec Tests/Tools/Documentation/build-docs swift \"$2\" \"$3\" PersistentHistory HistoryFeed",
+                "cd \"$1\" && exec Tests/Tools/Documentation/build-docs swift \"$2\" \"$3\" HistoryBase PersistentHistory HistoryFeed",
                 "sh", Sources.path("."), Self.catalog, folder.file("docs"),
             ]
         ).succeed()

@@ -3,6 +3,7 @@ import PersistentHistory
 import Testing
 import TestSupport
 
+@testable import HistoryBase
 @testable import HistoryConfiguration
 
 private let file = "/etc/historyd/historyd.json"

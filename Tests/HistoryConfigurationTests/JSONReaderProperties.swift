@@ -1,6 +1,7 @@
 import Testing
 import TestSupport
 
+@testable import HistoryBase
 @testable import HistoryConfiguration
 
 /// Writes random documents, and what is to be found in them.

@@ -1,5 +1,6 @@
 import Testing
 
+@testable import HistoryBase
 @testable import HistoryConfiguration
 
 /// `line:column: path: message` of each problem.

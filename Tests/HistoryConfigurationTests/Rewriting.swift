@@ -1,3 +1,4 @@
+@testable import HistoryBase
 @testable import HistoryConfiguration
 
 extension JSONValue {

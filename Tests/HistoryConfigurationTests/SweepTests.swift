@@ -1,5 +1,6 @@
 import Testing
 
+@testable import HistoryBase
 @testable import HistoryConfiguration
 
 /// Takes a complete document and spoils one place after another: each gives one line, and the right one.

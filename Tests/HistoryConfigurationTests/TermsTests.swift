@@ -2,6 +2,7 @@ import FoundationEssentials
 import Testing
 import TestSupport
 
+@testable import HistoryBase
 @testable import HistoryConfiguration
 
 @Suite struct DurationTextTests {

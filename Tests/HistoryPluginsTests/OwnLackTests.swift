@@ -3,6 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
+@testable import HistoryBase
 @testable import HistoryPlugins
 @testable import PersistentHistory
 

@@ -1,6 +1,7 @@
 import Glibc
 import Testing
 
+@testable import HistoryBase
 @testable import PersistentHistory
 
 /// Threads for what may block, and what notices that something blocks elsewhere.

@@ -3,6 +3,7 @@ import GRDB
 import TestSupport
 import Testing
 
+@testable import HistoryBase
 @testable import PersistentHistory
 
 /// Rows that hooks get with the objects of their calls.

@@ -4,6 +4,7 @@ import Glibc
 import TestSupport
 import Testing
 
+@testable import HistoryBase
 @testable import PersistentHistory
 
 struct DescriptorTests {

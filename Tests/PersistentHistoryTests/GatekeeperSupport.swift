@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import TestSupport
 
+@testable import HistoryBase
 @testable import PersistentHistory
 
 /// Clocks that stand still until they are moved.

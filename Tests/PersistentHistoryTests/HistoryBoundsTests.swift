@@ -1,6 +1,7 @@
 import TestSupport
 import Testing
 
+@testable import HistoryBase
 @testable import PersistentHistory
 
 /// When the history can be read on from a token, and what is said where it cannot.

@@ -3,6 +3,7 @@ import GRDB
 import TestSupport
 import Testing
 
+@testable import HistoryBase
 @testable import PersistentHistory
 
 /// What is in memory at once is bounded by its bytes, not only by the number of changes.

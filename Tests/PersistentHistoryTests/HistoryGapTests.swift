@@ -3,6 +3,7 @@ import GRDB
 import TestSupport
 import Testing
 
+@testable import HistoryBase
 @testable import PersistentHistory
 
 /// What is missing in the middle of a recorded history is lost history to all who stand before it, and never silent.

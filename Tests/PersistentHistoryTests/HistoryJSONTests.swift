@@ -2,6 +2,7 @@ import FoundationEssentials
 import TestSupport
 import Testing
 
+@testable import HistoryBase
 @testable import PersistentHistory
 
 private let store = StoreID.sample()

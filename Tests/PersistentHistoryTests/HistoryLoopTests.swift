@@ -2,6 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
+@testable import HistoryBase
 @testable import PersistentHistory
 
 /// The thread that waits for files, pipes and time.

@@ -3,6 +3,7 @@ import GRDB
 import TestSupport
 import Testing
 
+@testable import HistoryBase
 @testable import PersistentHistory
 
 /// Hooks that are called only for some changes: `properties` and `where`.

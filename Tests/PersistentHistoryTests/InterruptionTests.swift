@@ -3,6 +3,7 @@ import GRDB
 import TestSupport
 import Testing
 
+@testable import HistoryBase
 @testable import PersistentHistory
 
 /// Sequences that are interrupted between two writes, and parts that meet.

@@ -2,6 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
+@testable import HistoryBase
 @testable import PersistentHistory
 
 /// What hooks have received, part by part; some calls fail.

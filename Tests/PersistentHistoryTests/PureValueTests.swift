@@ -1,6 +1,7 @@
 import TestSupport
 import Testing
 
+@testable import HistoryBase
 @testable import PersistentHistory
 
 @Suite struct HistoryTimestampTests {

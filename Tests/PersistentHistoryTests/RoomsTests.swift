@@ -8,10 +8,10 @@ import Testing
 @Suite struct RoomsTests {
     private static let sources = URL(filePath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent()
-        .deletingLastPathComponent().appending(path: "Sources/PersistentHistory")
+        .deletingLastPathComponent().appending(path: "Sources")
 
     @Test func noFileKnowsARoomThatItMayNot() throws {
-        let rooms = try Rooms(page: Self.text("PersistentHistory.docc/Internals.md"))
+        let rooms = try Rooms(page: Self.text("PersistentHistory/PersistentHistory.docc/Internals.md"))
         #expect(rooms.mayKnow.count == 8)
         let files = try Self.files()
         #expect(Set(files.map(\.room)) == Set(rooms.mayKnow.keys), "each folder is a row of the table")
@@ -46,16 +46,24 @@ import Testing
         try String(contentsOf: sources.appending(path: path), encoding: .utf8)
     }
 
+    /// The module below the rooms is one more: what they give to its types is theirs.
     private static func files() throws -> [SourceFile] {
-        let paths = try FileManager.default.subpathsOfDirectory(atPath: sources.path)
-        return try paths.filter { $0.hasSuffix(".swift") }.sorted().map { path in
-            SourceFile(path: path, room: String(path.prefix { $0 != "/" }), text: try text(path))
+        try ["HistoryBase", "PersistentHistory"].flatMap { module in
+            let folder = sources.appending(path: module)
+            let paths = try FileManager.default.subpathsOfDirectory(atPath: folder.path)
+            return try paths.filter { $0.hasSuffix(".swift") }.sorted().map { path in
+                let path = "\(module)/\(path)"
+                let folders = path.split(separator: "/").map(String.init)
+                return SourceFile(
+                    path: path, room: module == Rooms.below ? module : folders[1], text: try text(path))
+            }
         }
     }
 }
 
 /// Which room may know which.
 private struct Rooms {
+    static let below = "HistoryBase"
     let mayKnow: [String: Set<String>]
 
     init(mayKnow: [String: Set<String>]) { self.mayKnow = mayKnow }
@@ -63,11 +71,11 @@ private struct Rooms {
     /// The rows "room, what is in it, what it may know" of the page.
     init(page: String) throws {
         let table = try #require(page.firstMatch(of: /\| room \|.*\n\|.*\n((\|.*\n)+)/)?.1)
-        var mayKnow: [String: Set<String>] = [:]
+        var mayKnow: [String: Set<String>] = [Self.below: []]
         for row in table.split(separator: "\n") {
             let cells = row.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
             let name = cells[0].trimmingCharacters(in: ["`"])
-            mayKnow[name] = Set(cells[2].matches(of: /`(\w+)`/).map { String($0.1) })
+            mayKnow[name] = Set(cells[2].matches(of: /`(\w+)`/).map { String($0.1) }).union([Self.below])
         }
         self.mayKnow = mayKnow
     }

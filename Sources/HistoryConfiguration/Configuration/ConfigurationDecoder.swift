@@ -1,3 +1,5 @@
+import HistoryBase
+
 /// Assembles a configuration from its main document and the drop-ins.
 struct ConfigurationDecoder {
     /// A path of `plugins`, with the position of its name.

@@ -1,4 +1,5 @@
 import Glibc
+import HistoryBase
 
 /// Finds and reads the files of a configuration.
 struct ConfigurationLoader {

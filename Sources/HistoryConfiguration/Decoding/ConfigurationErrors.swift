@@ -1,3 +1,5 @@
+package import HistoryBase
+
 /// A problem of a configuration or a manifest, with its position.
 package struct ConfigurationProblem: Sendable, Hashable, CustomStringConvertible {
     package let file: String

@@ -1,3 +1,5 @@
+import HistoryBase
+
 /// Sizes.
 extension DocumentNode {
     private static let units: [String: Int64] = [

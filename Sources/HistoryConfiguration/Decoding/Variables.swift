@@ -1,3 +1,5 @@
+import HistoryBase
+
 /// Variables in the strings of a configuration: `${NAME}`, `${NAME:-default}`, and `$$` for a dollar.
 ///
 /// They come only from the service's environment, which no client or tenant can set. A dollar before anything

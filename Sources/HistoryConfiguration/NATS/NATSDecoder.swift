@@ -1,3 +1,5 @@
+import HistoryBase
+
 /// Decodes the configuration of `historyd-nats`.
 enum NATSDecoder {
     private static let keys = [

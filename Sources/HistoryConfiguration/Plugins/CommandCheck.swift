@@ -1,4 +1,5 @@
 import Glibc
+import HistoryBase
 
 /// Checks whether a plugin's command can be started, without starting it.
 package enum CommandCheck {

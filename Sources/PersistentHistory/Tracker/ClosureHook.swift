@@ -120,11 +120,6 @@ public struct HookContext: Sendable, Hashable {
     }
 }
 
-extension HistoryTimestamp {
-    /// The time as a Foundation `Date`.
-    public var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
-}
-
 /// A fetched batch, as a merge hook's closure receives it.
 public struct MergeHookInput: Sendable {
     /// In commit order, without those that an earlier hook rejected.

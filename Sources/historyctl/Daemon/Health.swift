@@ -1,4 +1,5 @@
 import ArgumentParser
+import HistoryBase
 import HistoryConfiguration
 import HistoryControl
 

@@ -1,3 +1,4 @@
+import HistoryBase
 import HistoryConfiguration
 
 /// Rows in aligned columns, for readers.

@@ -1,0 +1,2 @@
+// Whoever imports the module sees the values that it delivers.
+@_exported public import HistoryBase
