@@ -123,7 +123,7 @@ let package = Package(
                 "CNoLocaleData", "CPlatform", "HistoryBase", "PersistentHistory", "HistoryConfiguration",
                 "HistoryControl", arguments,
             ],
-            resources: ["html", "css", "js"].map { .embedInCode("Report/report.\($0)") },
+            resources: ["html", "css", "js"].map { .embedInCode("HTMLReport/report.\($0)") },
             swiftSettings: strict),
         // Both at once, for `make run`.
         .target(name: "Programs", dependencies: ["historyctl", "historyd"], swiftSettings: strict),

@@ -78,7 +78,7 @@ extension ServedStore {
             maximumDuration: store.clean.maximumDuration)
         tracksEveryTable = store.tracksEveryTable
         isMirror = store.isMirror
-        recording = store.source
+        source = store.source
         keep = store.clean.keep
         rest = store.rest
     }

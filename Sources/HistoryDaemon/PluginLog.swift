@@ -61,7 +61,7 @@ struct PluginLog: Sendable {
         status.update {
             $0.pluginFailed(plugin, failure, isReported: isReported, isLasting: count >= Pace.failing)
         }
-        status.hasCounted()
+        status.reportCount()
     }
 
     private func reportFailing(_ failure: HookFailure, _ count: Int, _ restart: Duration) {

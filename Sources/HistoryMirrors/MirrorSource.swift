@@ -26,7 +26,7 @@ package final class MirrorSource {
         probe = try WriterProbes.shared.take(path)
         do {
             mayHaveGaps = try read { db in
-                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked(db) }
+                guard try StoreRecorder.hasRecordedHistory(db) else { throw HistoryError.notTracked(db) }
                 return try StoreRecorder.isMirror(db)
             }
         } catch {

@@ -75,11 +75,11 @@ struct Publisher: Worker {
                 let isNew = try look(session)
                 if isNew { succeeded() }
                 // A single run does not wait for an open transaction.
-                step = isOnce && !isNew ? .rest : rule.looked(foundNew: isNew)
+                step = isOnce && !isNew ? .idle : rule.looked(foundNew: isNew)
             case .wait(let delay):
                 if try isStopped(waitingFor: [], until: .now + delay) { return }
                 step = rule.waited()
-            case .rest:
+            case .idle:
                 guard source.isThere else { throw SessionOver(description: "the store was replaced") }
                 if isOnce { return }
                 let times = [nextCheck, session.nextSnapshot, session.nextBeat].compactMap(\.self)

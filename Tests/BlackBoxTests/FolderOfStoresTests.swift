@@ -285,6 +285,32 @@ struct FolderOfStoresTests {
         }
     }
 
+    @Test("A folder that is out of this user's reach is not called empty") func unreachable() async throws {
+        guard geteuid() == 0, FileManager.default.isExecutableFile(atPath: "/usr/bin/setpriv") else {
+            return  // Only root can be somebody else.
+        }
+        try await withWorkbench { bench in
+            try configure(bench)
+            try bench.folder.write(
+                "plugins.json",
+                #"{"version": 1, "plugins": [{"name": "p", "command": ["/bin/true"], "hooks": [{"name": "all", "kind": "observer", "store": "tenant-*"}]}]}"#
+            )
+            let nobody = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+            for (folder, mode) in [("tenants", 0o700), ("tenants", 0o711)] {
+                try FileManager.default.setAttributes(
+                    [.posixPermissions: 0o755], ofItemAtPath: bench.folder.path)
+                try FileManager.default.setAttributes(
+                    [.posixPermissions: mode], ofItemAtPath: bench.path(folder))
+                let check = try bench.launchDaemon(["--check-config"], name: "check", under: nobody)
+                #expect(try await check.program.end() == .exited(0))
+                #expect(
+                    check.log.contains { $0.contains(#"The stores of "tenant-{name}" would wait"#) },
+                    "\(check.log)")
+                #expect(!check.log.contains { $0.contains("has 0 stores now") }, "\(check.log)")
+            }
+        }
+    }
+
     @Test(
         "Of two files with one name the first is served; a reload leaves the others alone; the state is kept for a time"
     )

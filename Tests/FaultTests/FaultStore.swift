@@ -97,7 +97,7 @@ struct FaultStore: Sendable {
         while true {
             switch try await stream.step(keeper, fetcher) {
             case .again: continue
-            case .rest: return
+            case .idle: return
             case .lines(let bytes):
                 sent(String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init))
                 if let token = stream.sent { _ = try keeper.acknowledge(token, of: Self.feed) }

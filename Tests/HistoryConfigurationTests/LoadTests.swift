@@ -125,7 +125,7 @@ private let oneStore = #"{"version": 1, "stores": [{"name": "s", "path": "s.db",
             name: "plain", command: ["/bin/true"],
             hooks: [HookConfiguration(fullName: "plain/any", kind: .observer)])
         #expect(loaded.plugins == [all, plain])
-        #expect(loaded.mergePipeline.map(\.fullName) == ["all/first", "all/last"])
+        #expect(MergeOrder.pipeline(of: loaded.plugins).map(\.fullName) == ["all/first", "all/last"])
         #expect(loaded.files == [folder.file("historyd.json"), folder.file("plugins/one.json")])
         #expect(plain.timeout == .seconds(30) && plain.mode == .oneshot && plain.policy == FailurePolicy())
     }

@@ -38,7 +38,7 @@ import TestSupport
             sample("historyd.json").replacing("/etc/historyd/", with: folder.path + "/"))
         try folder.write("plugins.d/audit.json", String(block))
         let loaded = try LoadedConfiguration.load(file: folder.file("historyd.json"))
-        #expect(loaded.mergePipeline.map(\.fullName) == ["audit/screen", "audit/last"])
+        #expect(MergeOrder.pipeline(of: loaded.plugins).map(\.fullName) == ["audit/screen", "audit/last"])
     }
 
     private func plugin(

@@ -76,15 +76,15 @@ import Testing
         try store.write("MainApp", "INSERT INTO t VALUES (2, 0)")
         let merge = PendingMerge(batch.transactions, after: 0, end: batch.end)
         #expect(try await keeper.merge(merge, cursor: 0, waits: false) == nil)
-        try await keeper.settle(cursor: batch.end)
+        try await keeper.bringUpToDate(cursor: batch.end)
         #expect(try store.rows(of: context.path).isEmpty, "Something newer is in the store.")
-        try await keeper.settle(cursor: 2)
+        try await keeper.bringUpToDate(cursor: 2)
         #expect(try store.rows(of: context.path) == Array(store.rows().prefix(1)))
 
         // So does it follow the schema.
         try store.write("MainApp", "INSERT INTO t VALUES (3, 0)", "ALTER TABLE t ADD COLUMN x DEFAULT 7")
         await keeper.followSchema()
-        try await keeper.settle(cursor: 3)
+        try await keeper.bringUpToDate(cursor: 3)
         let columns = try GatekeeperStore.read(context.path) {
             try Int.fetchOne($0, sql: "SELECT count(*) FROM pragma_table_info('t')")
         }
@@ -107,7 +107,7 @@ import Testing
             let merge = PendingMerge(batch.transactions, after: cursor, end: batch.end)
             #expect(try await keeper.merge(merge, cursor: cursor, waits: false) == nil)
             cursor = batch.end
-            try await keeper.settle(cursor: cursor)
+            try await keeper.bringUpToDate(cursor: cursor)
         }
         try await commit("INSERT INTO t VALUES (1, 0)")
         let copy = store.folder.file("copy.sqlite")

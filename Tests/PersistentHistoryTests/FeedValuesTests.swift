@@ -116,7 +116,7 @@ private final class FeedCopy {
         while count < most {
             switch try await stream.step(keeper, fetcher) {
             case .again: continue
-            case .rest: return
+            case .idle: return
             case .lines(let bytes):
                 for line in bytes.split(separator: UInt8(ascii: "\n")) {
                     count += 1

@@ -266,7 +266,7 @@ final class FeedReader {
         while true {
             switch try await stream.step(keeper, fetcher) {
             case .again: continue
-            case .rest: return
+            case .idle: return
             case .lines(let bytes):
                 for line in bytes.split(separator: UInt8(ascii: "\n")) {
                     let number = try take(line)

@@ -176,7 +176,7 @@ final class PartialFeed {
         while true {
             switch try await stream.step(keeper, fetcher) {
             case .again: continue
-            case .rest: return false
+            case .idle: return false
             case .lines(let bytes):
                 for line in bytes.split(separator: UInt8(ascii: "\n")) {
                     let line = try JSONDecoder().decode(Line.self, from: Data(line))

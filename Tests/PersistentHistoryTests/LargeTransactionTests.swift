@@ -180,7 +180,7 @@ import Testing
         #expect(try !replica.prepare() && replica.position.taken == 0)
         try store.write(nil, "UPDATE historyd_change SET kind = kind - 3 WHERE id = 10")
         try replica.merge(batch.transactions, through: batch.end, reading: reader)
-        #expect(try snapshots.read { try replica.level(from: $0).isShown })
+        #expect(try snapshots.read { try replica.refresh(from: $0).isShown })
         #expect(try store.rows(of: replica.context.path, ["t"]) == store.rows(of: nil, ["t"]))
     }
 

@@ -87,9 +87,9 @@ struct Placing {
         while true {
             let events = try events()
             watches.handle(events)
-            watches.followUnsettled()
+            watches.followChanging()
             if let failure = signals.failure { throw failure }
-            if events.isEmpty, !watches.isUnsettled { return signals.take() }
+            if events.isEmpty, !watches.isChanging { return signals.take() }
         }
     }
 }
@@ -211,14 +211,14 @@ extension WriterProbe {
     func awaitVisibility(look: () async throws -> Bool) async throws {
         var rule = VisibilityRule()
         var step = rule.woke()
-        while step != .rest {
+        while step != .idle {
             switch step {
             case .ask: step = rule.asked(writerActive: try isWriterActive())
             case .look: step = rule.looked(foundNew: try await look())
             case .wait(let delay):
                 try await Task.sleep(for: delay)
                 step = rule.waited()
-            case .rest: break
+            case .idle: break
             }
         }
     }

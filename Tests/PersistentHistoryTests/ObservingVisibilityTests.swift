@@ -15,7 +15,7 @@ struct ObservingVisibilityTests {
     struct World<Rule: Hashable & Settling>: Hashable {
         var writer: ArraySlice<WriterStep>
         var rule: Rule
-        var step = VisibilityRule.Step.rest
+        var step = VisibilityRule.Step.idle
         var isLocked = false
         /// Whether it has a rollback journal, and a look may make a writer's commit fail.
         var hasJournal = false
@@ -26,7 +26,7 @@ struct ObservingVisibilityTests {
         var isSignalPending = false
 
         var isDone: Bool { writer.isEmpty && !canObserve }
-        var canObserve: Bool { step != .rest || isSignalPending }
+        var canObserve: Bool { step != .idle || isSignalPending }
         /// Whether a signal comes during a delay.
         var canInterrupt: Bool { if case .wait = step { isSignalPending } else { false } }
 
@@ -43,7 +43,7 @@ struct ObservingVisibilityTests {
 
         mutating func observe() {
             switch step {
-            case .rest:
+            case .idle:
                 isSignalPending = false
                 step = rule.woke()
             case .ask: step = rule.asked(writerActive: isLocked, disturbsWriter: hasJournal)
@@ -162,7 +162,7 @@ struct ObservingVisibilityTests {
                 delays.append(delay)
                 waited += delay
                 step = rule.waited()
-            case .rest: return delays
+            case .idle: return delays
             }
         }
         return delays
@@ -215,7 +215,7 @@ struct ObservingVisibilityTests {
         #expect(rule.looked(foundNew: found) == .ask)
         var ended = rule
         #expect(ended.asked(writerActive: false) == .look)
-        #expect(ended.looked(foundNew: true) == .rest)
+        #expect(ended.looked(foundNew: true) == .idle)
         #expect(rule.asked(writerActive: true) == .wait(.microseconds(30)))
         #expect(rule.waited() == .ask)
         #expect(rule.asked(writerActive: true) == .look)
@@ -247,7 +247,7 @@ struct ObservingVisibilityTests {
                     now += delay
                     step = rule.waited()
                 }
-            case .rest: return (looks, now - start)
+            case .idle: return (looks, now - start)
             }
         }
         return (looks, now - start)
@@ -320,16 +320,16 @@ extension Settling {
 struct LookBeforeAsking: Settling, Hashable {
     mutating func woke() -> VisibilityRule.Step { .look }
     mutating func looked(foundNew: Bool?) -> VisibilityRule.Step { .ask }
-    mutating func asked(writerActive: Bool) -> VisibilityRule.Step { writerActive ? .wait(.zero) : .rest }
+    mutating func asked(writerActive: Bool) -> VisibilityRule.Step { writerActive ? .wait(.zero) : .idle }
     mutating func waited() -> VisibilityRule.Step { .look }
 }
 
 /// Wrong: the commit may not be published yet.
 struct LookOnce: Settling, Hashable {
     mutating func woke() -> VisibilityRule.Step { .look }
-    mutating func looked(foundNew: Bool?) -> VisibilityRule.Step { .rest }
-    mutating func asked(writerActive: Bool) -> VisibilityRule.Step { .rest }
-    mutating func waited() -> VisibilityRule.Step { .rest }
+    mutating func looked(foundNew: Bool?) -> VisibilityRule.Step { .idle }
+    mutating func asked(writerActive: Bool) -> VisibilityRule.Step { .idle }
+    mutating func waited() -> VisibilityRule.Step { .idle }
 }
 
 /// Wrong: what was found may be an earlier commit than the one under way.
@@ -340,7 +340,7 @@ struct RestWhenFound: Settling, Hashable {
     mutating func waited() -> VisibilityRule.Step { rule.waited() }
     mutating func looked(foundNew: Bool?) -> VisibilityRule.Step {
         let step = rule.looked(foundNew: foundNew)
-        return foundNew == true ? .rest : step
+        return foundNew == true ? .idle : step
     }
 }
 

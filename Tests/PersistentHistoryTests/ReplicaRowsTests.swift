@@ -209,7 +209,7 @@ import Testing
             taken = batch.end
             var isShown = merged.isShown
             if batch.isLast, !isShown, Bool.random(using: &seed) {
-                isShown = try snapshots.read { try replica.level(from: $0).isShown }
+                isShown = try snapshots.read { try replica.refresh(from: $0).isShown }
             }
             #expect(replica.isLevel == isShown, "\(seed)")
             guard batch.isLast, isShown else { continue }
@@ -252,7 +252,7 @@ import Testing
             }
             taken = batch.end
             if !isStaged, Bool.random(using: &seed) {
-                #expect(try snapshots.read { try replica.level(from: $0).isShown })
+                #expect(try snapshots.read { try replica.refresh(from: $0).isShown })
                 for object in pending { expected[object] = read[object] }
                 pending = []
             }
@@ -322,7 +322,7 @@ import Testing
         try file.write(contentsOf: Data(repeating: 0x5A, count: Int(size)))
         try file.close()
         let error = #expect(throws: HistoryError.self) {
-            try StoreSnapshots(store.path).read { try replica.level(from: $0) }
+            try StoreSnapshots(store.path).read { try replica.refresh(from: $0) }
         }
         #expect(error?.code == .storeCorrupt)
         #expect(try store.rows(of: replica.context.path) == [])

@@ -79,7 +79,7 @@ import Testing
         try await withKeeper { keeper, _ in
             try await keeper.tend(cursor: 1)
             try await keeper.tend(cursor: 1 + commits)
-            try await keeper.settle(cursor: 1 + commits)
+            try await keeper.bringUpToDate(cursor: 1 + commits)
         }
         #expect(try store.rows(of: replica.path) == store.rows())
         let (objects, expiries) = await (model.objects, model.expiries)
@@ -101,7 +101,7 @@ import Testing
         #expect(rename(backup, store.path) == 0)
         try insert(3)
         lost.snapshots.close()
-        #expect(try !lost.settle())
+        #expect(try !lost.bringUpToDate())
         #expect(try lost.prepare() == false)
         lost.close()
         #expect(try lost.prepare(), "It is filled again.")

@@ -1,5 +1,5 @@
 /// Which changes a hook or a feed receives: by entity, by operation, by the changed columns of an update,
-/// and by the row.
+/// and by the row. (`HistoryFilter` is for readers of the history.)
 package struct ChangeFilter: Sendable, Hashable {
     /// Nil means every entity.
     package let entities: Set<BinaryText>?

@@ -42,6 +42,14 @@ public final class Entity: Sendable, Hashable {
         case recorded
         /// Core Data or SwiftData: an entity of the model, whose objects have a `Z_PK`.
         case coreData
+
+        /// Whether another program records and deletes the history: the store is never written.
+        package var isOnlyRead: Bool {
+            switch self {
+            case .recorded: false
+            case .coreData: true
+            }
+        }
     }
 
     /// The number of the shape in the store.

@@ -1,4 +1,4 @@
-/// Selects transactions and changes for a reader. By default, everything.
+/// Selects transactions and changes for a reader of the history. By default, everything.
 public struct HistoryFilter: Sendable, Equatable {
     /// Only these authors; nil for any, undeclared writers included.
     public var authors: Set<BinaryText>?

@@ -12,9 +12,6 @@ package struct LoadedConfiguration: Sendable, Hashable {
         return "\(ConfigurationFile.folder(of: file))/\(name)"
     }
 
-    /// The merge hooks in the order of the pipeline.
-    package var mergePipeline: [HookConfiguration] { MergeOrder.pipeline(of: plugins) }
-
     /// Reads a configuration, `conf.d/*.json` beside it, and all manifests.
     ///
     /// A drop-in adds stores and manifests to those of earlier files; its log level and stop timeout replace

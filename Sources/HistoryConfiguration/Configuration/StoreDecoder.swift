@@ -68,7 +68,7 @@ struct StoreDecoder {
         // The stores of a template are not known.
         if !hasFolder { conditions += conditionsOfStore.map { (store, $0.condition, $0.node) } }
         conditionsOfStore = []
-        if source == .coreData { Self.refuseChanges(fields) }
+        if source.isOnlyRead { Self.refuseChanges(fields) }
         guard name != nil, path != nil, authors != nil else { return nil }
         return hasFolder ? template?.template(of: store).map { .template($0) } : .store(store)
     }
@@ -199,7 +199,7 @@ struct StoreDecoder {
         let name = fields.name(as: "context", &names)
         let kind = fields.required("kind", ContextKind.allCases.map(\.rawValue).alternatives)?
             .choice(ContextKind.allCases)
-        if source == .coreData { Self.refuseRows(fields, kind) }
+        if source.isOnlyRead { Self.refuseRows(fields, kind) }
         for other in ContextKind.allCases {
             guard let kind, kind != other else { continue }
             let owner = other == .plugin ? "a context of the kind \"plugin\"" : other.title

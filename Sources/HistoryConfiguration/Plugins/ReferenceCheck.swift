@@ -60,7 +60,7 @@ struct ReferenceCheck {
         _ condition: RowCondition, at node: DocumentNode, in store: StoreConfiguration, takesDeletes: Bool,
         mayLackTable: Bool
     ) {
-        if store.source == .coreData {
+        if store.source.isOnlyRead {
             if !mayLackTable {
                 node.report("the rows of \(store.name.quoted) are not read: Core Data records its history")
             }

@@ -17,7 +17,7 @@ extension ControlHandler {
             let isOneOfMany = name == nil && store.configuration.template != nil
             defer { if isOneOfMany { findings.removeAll { $0.problem == nil && $0.note == nil } } }
             let path = store.configuration.path
-            let isOnlyRead = store.configuration.source == .coreData
+            let isOnlyRead = store.configuration.source.isOnlyRead
             let isPolled = store.configuration.poll != nil
             var problems =
                 Self.missing(path)

@@ -259,16 +259,8 @@ extension FeedReport {
     }
 }
 
-extension LagReport {
-    fileprivate init(_ lag: Lag, at now: HistoryTimestamp) {
-        self.init(
-            transactions: lag.transactions, isAtLeast: lag.isAtLeast ? true : nil,
-            seconds: Double(lag.age(at: now).microseconds) / 1_000_000)
-    }
-}
-
 extension ServedStore {
     /// Whether only a configuration can keep its history from growing: not where the app that records the
     /// history also deletes it.
-    var isNeverCleaned: Bool { cleaning == .none && recording == .recorded }
+    var isNeverCleaned: Bool { cleaning == .none && source == .recorded }
 }

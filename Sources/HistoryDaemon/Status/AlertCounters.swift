@@ -17,7 +17,7 @@ struct AlertCounters: Codable, Sendable, Equatable {
 
     struct Store: Codable, Sendable, Equatable {
         var deletedChanges = 0
-        /// In milliseconds since 1970.
+        /// In milliseconds since 1970. Optional as every later member must be: older files lack it.
         var cleanedAt: Int64?
         /// Calls that were given up, by consumer.
         var deadLetters: [String: Int] = [:]

@@ -59,7 +59,7 @@ final class LiveStatus: Sendable {
     func onCount(_ body: @escaping @Sendable () -> Void) { counted.withLock { $0 = body } }
 
     /// Called when a plugin's process has ended, which is counted.
-    func hasCounted() { counted.withLock { $0 }?() }
+    func reportCount() { counted.withLock { $0 }?() }
 
     // MARK: Changing
 

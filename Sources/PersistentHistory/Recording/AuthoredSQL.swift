@@ -28,7 +28,7 @@ public enum AuthoredSQL {
         try StoreRecorder.requireRecordable(path)
         return try StoreConnection.withConnection(to: path, .write, schemaCode: .runs) { queue in
             try queue.writeEndingTransactions { db in
-                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked(db) }
+                guard try StoreRecorder.hasRecordedHistory(db) else { throw HistoryError.notTracked(db) }
                 try declare(author, context, db)
                 var script = Script(sql, db)
                 try script.run(row)

@@ -16,7 +16,7 @@ enum RecordingCondition {
     /// - Throws: `HistoryError` with `.formatTooNew`, or with `.notAnEntity` if the application has
     ///   tables of our names; `UnexpectedValue` if something else is in place of our tables.
     init(_ db: Database, _ schema: StoreSchema) throws {
-        let isThere = try RecordingFormat.isThere(db)
+        let isThere = try StoreRecorder.hasRecordedHistory(db)
         let hasFormat = try isThere && Self.hasFormat(db)
         let missing: Set<BinaryText>
         do {

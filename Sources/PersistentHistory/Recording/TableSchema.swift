@@ -135,7 +135,7 @@ package struct TableSchema: Sendable {
         return columns.map(\.name).filter { folded.contains(SQLText.folded($0)) }
     }
 
-    /// Whether the effect of a change on other rows cannot be known beforehand: see `KnownRows.swift`.
+    /// Whether the effect of a change on other rows cannot be known beforehand: see `TriggerWriter+KnownRows.swift`.
     var needsKnownRows: Bool {
         hasWritingBeforeTriggers || uniqueness.contains { !$0.isForeseeable && $0.missing == nil }
             || columns.contains(where: \.isConverted)

@@ -9,7 +9,7 @@
 /// Triggers of one kind run from the newest to the oldest. Our AFTER triggers are kept newer than the
 /// application's (see `TrackingPlan`), so that a row is recorded before the effects of those.
 ///
-/// Tables for which that is not enough are recorded differently: see `KnownRows.swift`.
+/// Tables for which that is not enough are recorded differently: see `TriggerWriter+KnownRows.swift`.
 struct TriggerWriter {
     let table: TableSchema
     let entity: Entity

@@ -21,7 +21,7 @@ extension Tracking {
         return try StoreConnection.withConnection(to: path, .write) { queue in
             try queue.inSoloTransaction { db in
                 guard let entities else { return try removeAll(db) }
-                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked(db) }
+                guard try StoreRecorder.hasRecordedHistory(db) else { throw HistoryError.notTracked(db) }
                 try RecordingTables.check(db)
                 let catalog = try EntityCatalog(db)
                 var wanted = try WantedNames(db) ?? WantedNames(tracked: catalog.tracked.values)

@@ -48,12 +48,12 @@ protocol MergeContext: AnyObject {
     /// The position up to which it shows the history; nil if it shows everything that it has merged.
     var shownPosition: Int64? { get }
     /// Whether it has merged more than it shows, or the store's schema may have changed.
-    var isUnsettled: Bool { get }
+    var isOutdated: Bool { get }
     func schemaChanged()
     /// Shows everything that it has merged, and follows the store's schema.
     ///
     /// - Returns: Whether it succeeded. It does not if the store has newer history.
-    func settle() throws -> Bool
+    func bringUpToDate() throws -> Bool
 }
 
 extension MergeContext {
@@ -65,9 +65,9 @@ extension MergeContext {
     func close() {}
     func stage(_ wanted: [HistoryTransaction], of batch: HistoryBatch, from store: Database) {}
     var shownPosition: Int64? { nil }
-    var isUnsettled: Bool { false }
+    var isOutdated: Bool { false }
     func schemaChanged() {}
-    func settle() -> Bool { true }
+    func bringUpToDate() -> Bool { true }
 }
 
 /// A context of the program that runs the tracker.

@@ -16,7 +16,7 @@ extension Replica: MergeContext {
         if let newPath = try openFile(isKnown: isKnown) {
             reporter.report(.replicaMovedAside(consumer: consumer, context: name, to: newPath))
         }
-        isUnsettled = true
+        isOutdated = true
         if !isLevel { isOvertaken = true }
         return token
     }
@@ -38,25 +38,25 @@ extension Replica: MergeContext {
         _ transactions: [HistoryTransaction], through token: HistoryToken, _ fingerprint: String?
     ) throws -> Int {
         let merged = try merge(transactions, through: token.number, fingerprint, reading: history)
-        if !merged.isShown { isUnsettled = true }
+        if !merged.isShown { isOutdated = true }
         report(merged.leftOut)
         reportLog()
         return merged.transactions
     }
 
-    func schemaChanged() { isUnsettled = true }
+    func schemaChanged() { isOutdated = true }
 
-    func settle() throws -> Bool {
-        let levelled: Merged? = try snapshots.read { store in
+    func bringUpToDate() throws -> Bool {
+        let refreshed: Merged? = try snapshots.read { store in
             let header = try HistoryHeader(store, fingerprintAt: position.taken)
             // The path may lead to another file by now.
             guard header.newest == position.taken, !header.isReplaced(fingerprint) else { return nil }
-            return try level(from: store)
+            return try refresh(from: store)
         }
-        isOvertaken = levelled == nil
-        guard let levelled else { return false }
-        report(levelled.leftOut)
-        isUnsettled = false
+        isOvertaken = refreshed == nil
+        guard let refreshed else { return false }
+        report(refreshed.leftOut)
+        isOutdated = false
         return true
     }
 

@@ -6,7 +6,7 @@ extension Replica {
     private func follow(_ store: Database, _ file: ReplicaFile) throws {
         let version = try store.currentSchemaVersion()
         guard version != schemaVersion else { return }
-        let shape = try ReplicaShape(store: store, wanted: wanted)
+        let shape = try ReplicaShape(store: store, wanted: entities)
         let schema = try StoreSchema(store)
         var tables: [BinaryText: ReplicaTable] = [:]
         for name in shape.tables.keys {
@@ -73,15 +73,15 @@ extension Replica {
             if staged?.end == end || end < position.taken { return }
             staged = nil
             try follow(store, file)
-            let changed = ChangedObjects(transactions, after: position.taken, of: wanted)
+            let changed = ChangedObjects(transactions, after: position.taken, of: entities)
             var whole = storeShape.newTables(in: shape)
             var used: Set<BinaryText> = []
             try file.access { replica in
                 try replica.inTransaction(.deferred) {
                     for name in self.used { try tables[name]?.emptyStaging(replica) }
                     let hasPending = try !PendingObjects.isEmpty(replica)
-                    let wanted = try WantedObjects.gather(changed, hasPending: hasPending, replica)
-                    used = wanted.union(whole).intersection(tables.keys)
+                    let affected = try WantedObjects.gather(changed, hasPending: hasPending, replica)
+                    used = affected.union(whole).intersection(tables.keys)
                     for name in used {
                         guard let table = tables[name] else { continue }
                         if !whole.contains(name), !table.isDoubtful, try table.stage(replica, from: store) {
@@ -126,9 +126,9 @@ extension Replica {
             let isOutdated = position.number < end || staged?.changesShape == true
             guard end > position.taken || completes && isOutdated else { return Merged(isShown: isLevel) }
             let taken = position.taken
-            let changed = ChangedObjects(transactions, after: taken, of: wanted)
+            let changed = ChangedObjects(transactions, after: taken, of: entities)
             let large = transactions.filter {
-                $0.number > taken && $0.outline != nil && (wanted.map($0.concerns) ?? true)
+                $0.number > taken && $0.outline != nil && (entities.map($0.concerns) ?? true)
             }
             var merged = Merged(transactions: transactions.count { $0.number > taken })
             var (position, shape) = (self.position, self.shape)
@@ -145,7 +145,7 @@ extension Replica {
                     for transaction in large {
                         try history?.forEachPart(of: transaction) { changes in
                             let part = transaction.with(changes.map(\.change))
-                            let changed = ChangedObjects([part], after: taken, of: wanted)
+                            let changed = ChangedObjects([part], after: taken, of: entities)
                             try PendingObjects.add(changed, at: end, replica)
                         }
                     }
@@ -168,7 +168,7 @@ extension Replica {
         if staged.end == end { return true }
         // The batch was cut. A row that was not changed again after the cut is as it was there.
         guard staged.end > end, !staged.changesShape, staged.whole.isEmpty, !hasPending else { return false }
-        return ChangedObjects(staged.batch, after: end, of: wanted).isDisjoint(with: changed)
+        return ChangedObjects(staged.batch, after: end, of: entities).isDisjoint(with: changed)
     }
 
     /// Copies what was read into the replica.
@@ -194,7 +194,7 @@ extension Replica {
 
     /// Shows everything that was merged, and follows the store's schema. It does so if the snapshot
     /// contains nothing newer than what was merged: hooks can then no longer affect it.
-    func level(from store: Database) throws -> Merged {
+    func refresh(from store: Database) throws -> Merged {
         try withFile { file in
             try follow(store, file)
             let changesShape = storeShape != shape
@@ -205,8 +205,8 @@ extension Replica {
                 if changesShape { try storeShape.makeTables(replica, insteadOf: shape) }
                 let hasPending = try !PendingObjects.isEmpty(replica)
                 let new = storeShape.newTables(in: shape)
-                let wanted = try WantedObjects.gather(ChangedObjects(), hasPending: hasPending, replica)
-                for name in wanted.union(new) {
+                let affected = try WantedObjects.gather(ChangedObjects(), hasPending: hasPending, replica)
+                for name in affected.union(new) {
                     guard let table = tables[name] else { continue }
                     if !new.contains(name), !table.isDoubtful, try table.put(replica, from: store) { continue }
                     try table.putAll(replica, from: store)

@@ -23,7 +23,9 @@ final class Replica {
     let consumer: String
     let reporter: any PipelineReporter
     var path: String { context.path }
-    var wanted: Set<BinaryText>? { context.entities }
+    /// Which rows it has; nil for those of every tracked entity. Operations play no part: it makes the rows of what
+    /// has changed equal to the store's.
+    var entities: Set<BinaryText>? { context.entities }
 
     /// Nil while it is closed.
     private var file: ReplicaFile?
@@ -39,7 +41,7 @@ final class Replica {
     var staged: Staged?
     /// The entities of which anything was read.
     var used: Set<BinaryText> = []
-    var isUnsettled = true
+    var isOutdated = true
     /// Whether it could not be settled because the store had newer history, in this run or the previous
     /// one.
     var isOvertaken = false

@@ -6,8 +6,14 @@ import GRDBSQLite
 package enum StoreRecorder {
     /// historyd may record in a store that Core Data writes. Its history then takes precedence.
     static func source(of db: Database) throws -> Entity.Source? {
-        if try RecordingFormat.isThere(db) { return .recorded }
+        if try hasRecordedHistory(db) { return .recorded }
         return try hasCoreDataHistory(db) ? .coreData : nil
+    }
+
+    /// Whether historyd records in a database. (GRDB's `tableExists` reads and keeps the whole schema.)
+    package static func hasRecordedHistory(_ db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db, sql: "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'historyd_store'") ?? false
     }
 
     /// Whether a database has Core Data's history.
@@ -50,14 +56,14 @@ package enum StoreRecorder {
         guard let connection = try? UntouchedConnection(path: path, timeout: .zero) else { return }
         let source = try? connection.read { db in try Self.source(of: db) }
         try connection.close()
-        if source == .coreData { throw HistoryError.onlyRead(path) }
+        if source?.isOnlyRead == true { throw HistoryError.onlyRead(path) }
     }
 
     /// What writes a store that cannot be read now, according to its file alone; nil if that does not
     /// show.
     static func writer(ofFile path: String) -> Entity.Source? {
         try? UntouchedConnection.peek(path) { db in
-            try RecordingFormat.isThere(db) ? .recorded : isCoreData(db) ? .coreData : nil
+            try hasRecordedHistory(db) ? .recorded : isCoreData(db) ? .coreData : nil
         }
     }
 }

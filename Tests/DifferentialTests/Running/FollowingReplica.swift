@@ -30,7 +30,7 @@ final class FollowingReplica {
         try snapshots.read { store in
             try replica.stage(transactions, of: transactions, through: end, from: store)
             _ = try replica.merge(transactions, through: end)
-            _ = try replica.level(from: store)
+            _ = try replica.refresh(from: store)
         }
     }
 

@@ -5,15 +5,20 @@ struct CleaningTurns: Sendable {
     let state: StateDatabase
     let reporter: any PipelineReporter
     let stop: OneShotEvent
-    private let stalled = Locked(StalledConsumers())
-    /// The consumers that were passed by, with the position that they have lost.
-    private let passedBy = Locked<[String: Int64]>([:])
-    /// The last turn failed.
-    private let hasFailed = Locked(false)
-    /// The position up to which notifications were counted.
-    private let counted = Locked<Int64>(0)
+    private let known = Locked(Known())
     /// Wakes the turns when more may be deleted than before.
     let wakeUp = WakeUp()
+
+    /// What is known from one turn to the next.
+    private struct Known {
+        var stalled = StalledConsumers()
+        /// The consumers that were passed by, with the position that they have lost.
+        var passedBy: [String: Int64] = [:]
+        /// Whether the last turn failed.
+        var hasFailed = false
+        /// The position up to which notifications were counted.
+        var counted: Int64 = 0
+    }
 
     /// How long a turn waits for a moment without other transactions. A step at risk becomes possible
     /// before that.
@@ -26,9 +31,9 @@ struct CleaningTurns: Sendable {
     /// - Throws: `HistoryError` with `.stateUnusable`.
     func countNotification(through position: Int64) throws {
         guard case .byNotification = store.cleaning else { return }
-        let isNew = counted.withLock { counted in
-            defer { counted = max(counted, position) }
-            return position > counted
+        let isNew = known.withLock { known in
+            defer { known.counted = max(known.counted, position) }
+            return position > known.counted
         }
         if isNew { try state.countNotification() }
     }
@@ -61,7 +66,7 @@ struct CleaningTurns: Sendable {
             case .notDue(nil): await wakeUp.wait()
             case .nothingToDelete:
                 // More may be deleted when a consumer moves on, or has not moved for too long.
-                let toReport = stalled.withLock { $0.isWatching } ? Self.watchInterval : nil
+                let toReport = known.withLock { $0.stalled.isWatching } ? Self.watchInterval : nil
                 await wakeUp.wait(atMost: [store.cleaning.interval, toReport].compactMap { $0 }.min())
                 await stop.sleep(for: min(pause, store.cleaning.interval ?? pause))
             case .tooYoung(let delay): await stop.sleep(for: max(delay, pause))
@@ -76,7 +81,7 @@ struct CleaningTurns: Sendable {
         // History that another program records is never cleaned here.
         guard source.recorder != nil else { return }
         while true {
-            await wakeUp.wait(atMost: stalled.withLock { $0.isWatching } ? Self.watchInterval : nil)
+            await wakeUp.wait(atMost: known.withLock { $0.stalled.isWatching } ? Self.watchInterval : nil)
             if stop.isSignaled || Task.isCancelled { return }
             do {
                 try reportBlockers(CleaningPlan(store, source: source, state: state))
@@ -90,7 +95,9 @@ struct CleaningTurns: Sendable {
 
     /// All consumers have caught up, so more may be deleted than before.
     func mayDeleteMore() {
-        if store.cleaning != .none || stalled.withLock({ !$0.all.isEmpty || $0.isWatching }) { wakeUp.notify() }
+        if store.cleaning != .none || known.withLock({ !$0.stalled.all.isEmpty || $0.stalled.isWatching }) {
+            wakeUp.notify()
+        }
     }
 
     /// Whether a consumer or a feed may not have moved for long.
@@ -146,12 +153,12 @@ struct CleaningTurns: Sendable {
         let blockers = try plan.blockers.map { holder in
             (holder.name, since: try source.time(after: holder.number ?? 0) ?? now)
         }
-        let (news, all) = stalled.withLock { ($0.standing(blockers, now: now), $0.all) }
+        let (news, all) = known.withLock { ($0.stalled.standing(blockers, now: now), $0.stalled.all) }
         if !news.isEmpty { reporter.report(.cleaningBlocked(by: news)) }
         reporter.report(.cleaningHeldBack(by: all))
         for holder in plan.passedBy {
             let number = holder.number ?? 0
-            let isNews = passedBy.withLock { $0.updateValue(number, forKey: holder.name) != number }
+            let isNews = known.withLock { $0.passedBy.updateValue(number, forKey: holder.name) != number }
             guard isNews else { continue }
             reporter.report(
                 .consumerPassedBy(
@@ -161,15 +168,15 @@ struct CleaningTurns: Sendable {
     }
 
     private func recovered() {
-        let isNews = hasFailed.withLock { hasFailed in
-            defer { hasFailed = false }
-            return hasFailed
+        let isNews = known.withLock { known in
+            defer { known.hasFailed = false }
+            return known.hasFailed
         }
         if isNews { reporter.report(.cleaningRecovered) }
     }
 
     private func report(_ error: any Error) {
-        hasFailed.withLock { $0 = true }
+        known.withLock { $0.hasFailed = true }
         reporter.report(
             .cleaningFailed(error as? HistoryError ?? HistoryError(.sqlite, "\(error)", cause: error)))
     }

@@ -44,7 +44,7 @@ public struct HistoryCleaner: Sendable {
         progress: @escaping (CleaningProgress) -> Void = { _ in }, shouldStop: @Sendable () -> Bool
     ) async throws -> Outcome {
         let queue = try StoreConnection.open(path, .write, timeout: .zero, work: WorkLimit())
-        var steps = CleaningSteps(path: path, queue: queue, timeout: timeout, progress: progress)
+        var steps = CleaningRun(path: path, queue: queue, timeout: timeout, progress: progress)
         defer { steps.report() }
         do {
             let outcome = try await clean(&steps, through: limit, of: history, gate, shouldStop)
@@ -58,7 +58,7 @@ public struct HistoryCleaner: Sendable {
     }
 
     private func clean(
-        _ steps: inout CleaningSteps, through limit: Int64, of history: PlannedHistory?, _ gate: PlannedGate?,
+        _ steps: inout CleaningRun, through limit: Int64, of history: PlannedHistory?, _ gate: PlannedGate?,
         _ shouldStop: @Sendable () -> Bool
     ) async throws -> Outcome {
         let queue = steps.queue
@@ -93,7 +93,7 @@ public struct HistoryCleaner: Sendable {
     ///
     /// - Returns: The number of bytes.
     private func giveBack(
-        _ steps: inout CleaningSteps, _ shouldStop: @Sendable () -> Bool
+        _ steps: inout CleaningRun, _ shouldStop: @Sendable () -> Bool
     ) async throws -> Int64 {
         let queue = steps.queue
         let (isIncremental, pageSize) = try access(queue) { db in

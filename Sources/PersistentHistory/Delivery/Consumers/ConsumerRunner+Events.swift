@@ -77,7 +77,7 @@ extension ConsumerRunner {
             }
         case .catchUpContexts(let fingerprint):
             useContexts {
-                try await $0.settle(cursor: $1, fingerprint)
+                try await $0.bringUpToDate(cursor: $1, fingerprint)
                 return .contextsCaughtUp
             }
         case .proceed:
@@ -103,10 +103,10 @@ extension ConsumerRunner {
         }
         let cancellation = OneShotEvent()
         callCancellation = cancellation
-        let isBegun = session.errand(
-            { [errands = session.errands] in
+        let isBegun = session.work(
+            { [tasks = session.tasks] in
                 // It throws only if it was cancelled before it began.
-                try? await errands.breakable {
+                try? await tasks.cancellable {
                     try await cancellation.cancelling { await endpoint.answer(request) }
                 }
             }, for: consumer.author
@@ -131,7 +131,7 @@ extension ConsumerRunner {
     func useContexts(
         _ body: @escaping @Sendable (ContextKeeper, Int64) async throws -> ConsumerMachine.Event
     ) {
-        errand { [contexts, cursor = machine.cursor] in
+        work { [contexts, cursor = machine.cursor] in
             try await body(contexts, cursor)
         } then: { runner, event in
             runner.handle(event)
@@ -140,16 +140,16 @@ extension ConsumerRunner {
         }
     }
 
-    func errand<T: Sendable>(
+    func work<T: Sendable>(
         _ body: @escaping @Sendable () async throws -> T,
         then: @escaping @Sendable (ConsumerRunner, T) -> Void, again: @escaping Resumption
     ) {
         // A stop need not wait for the answer of a plugin.
         let isBreakable = !consumer.pluginContexts.isEmpty
-        let isBegun = session.errand(
-            { [errands = session.errands] () -> Result<T, any Error> in
+        let isBegun = session.work(
+            { [tasks = session.tasks] () -> Result<T, any Error> in
                 do {
-                    return .success(isBreakable ? try await errands.breakable(body) : try await body())
+                    return .success(isBreakable ? try await tasks.cancellable(body) : try await body())
                 } catch {
                     return .failure(error)
                 }
@@ -250,7 +250,7 @@ extension ConsumerRunner {
         } catch {
             return fail(error) { $0.step() }
         }
-        errand { [contexts] in
+        work { [contexts] in
             await contexts.startOver(isRestored: expiry.reason == .restored)
         } then: { runner, _ in
             runner.wakeFeeds()

@@ -80,7 +80,7 @@ extension ConsumerRunner {
     func beginAfterMove() {
         guard isMovedForward, consumer.hasContexts else { return prepare() }
         isMovedForward = false
-        errand { [contexts] in
+        work { [contexts] in
             await contexts.startOver(isRestored: false)
         } then: { runner, _ in
             runner.prepare()

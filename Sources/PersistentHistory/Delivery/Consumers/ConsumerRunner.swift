@@ -118,7 +118,7 @@ final class ConsumerRunner {
     func tryNow() {
         guard consumer.hasContexts else { return goOnNow() }
         // This applies to contexts as well.
-        _ = session.errand({ [contexts] in await contexts.tryNow() }, for: consumer.author) { runner, _ in
+        _ = session.work({ [contexts] in await contexts.tryNow() }, for: consumer.author) { runner, _ in
             runner.goOnNow()
         }
     }
@@ -175,7 +175,7 @@ final class ConsumerRunner {
         }
         if !consumer.hasContexts { return beginPass() }
         let takesOwn = !hooks.hooks(store: consumer.store, consumer: consumer.author).mergers.isEmpty
-        errand { [contexts] in
+        work { [contexts] in
             try await contexts.tend(cursor: cursor, takesOwn: takesOwn)
         } then: { runner, _ in
             runner.beginPass()
@@ -254,7 +254,7 @@ final class ConsumerRunner {
     /// A context that failed is retried even without a new commit.
     func watchContexts() {
         guard consumer.hasContexts else { return }
-        _ = session.errand({ [contexts] in await contexts.retryDelay }, for: consumer.author) { runner, delay in
+        _ = session.work({ [contexts] in await contexts.retryDelay }, for: consumer.author) { runner, delay in
             guard let delay, !runner.isEnding else { return }
             runner.contextsTimer?.cancel()
             runner.contextsTimer = runner.session.schedule(after: delay, for: runner.consumer.author) {

@@ -80,9 +80,9 @@ extension ContextKeeper {
 
     /// Once their consumer has caught up, lets contexts show everything that they have merged, and follow
     /// the store's schema.
-    func settle(cursor: Int64, _ fingerprint: String? = nil) async throws {
-        let unsettled = contexts.filter { $0.isUnsettled && positions[$0.name] != nil }
-        if retryDelay != nil || !unsettled.allSatisfy(\.isOpen) {
+    func bringUpToDate(cursor: Int64, _ fingerprint: String? = nil) async throws {
+        let outdated = contexts.filter { $0.isOutdated && positions[$0.name] != nil }
+        if retryDelay != nil || !outdated.allSatisfy(\.isOpen) {
             try await tend(cursor: cursor, takesOwn: takesOwn)
         }
         await calls.lock()
@@ -90,7 +90,7 @@ extension ContextKeeper {
             for context in contexts { reportShown(by: context, through: cursor) }
             calls.unlock()
         }
-        for context in contexts where context.isUnsettled {
+        for context in contexts where context.isOutdated {
             guard let position = positions[context.name] else { continue }
             try await attempting(context, .written) {
                 // The consumer has moved past what does not concern it. That brings the context up to
@@ -99,7 +99,7 @@ extension ContextKeeper {
                     try await merge([], through: cursor, fingerprint, into: context)
                     positions[context.name] = cursor
                 }
-                return try context.settle() ? .written : .opened
+                return try context.bringUpToDate() ? .written : .opened
             }
         }
     }

@@ -101,8 +101,8 @@ actor ContextKeeper {
     ///   for it.
     func reportShown(by context: any MergeContext, through cursor: Int64 = 0) {
         guard let position = positions[context.name] else { return }
-        let taken = max(position, context.isUnsettled ? 0 : cursor)
-        let number = context.isUnsettled ? context.shownPosition ?? position : taken
+        let taken = max(position, context.isOutdated ? 0 : cursor)
+        let number = context.isOutdated ? context.shownPosition ?? position : taken
         if let known = shown[context.name], known >= number { return }
         shown[context.name] = number
         reporter.report(

@@ -50,7 +50,7 @@ struct OpenStore: Sendable {
         self.reporter = reporter
         loop = try HistoryLoop.shared()
         let isMigrating =
-            store.recording == .recorded
+            store.source == .recorded
             && WriterProbe.isMigrating(store.path, isUsedInProcess: store.isUsedInProcess)
         let (problem, version) = try Self.bringTrackingUpToDate(
             store, reporter, timeout: Self.timeout, isMigrating: isMigrating)
@@ -116,7 +116,7 @@ struct OpenStore: Sendable {
     }
 
     static func source(of store: ServedStore) throws -> any HistorySource {
-        switch store.recording {
+        switch store.source {
         case .recorded: try HistoryReader(path: store.path, timeout: timeout, partSize: store.partSize)
         case .coreData: try CoreDataReader(path: store.path, timeout: timeout, partSize: store.partSize)
         }
@@ -135,7 +135,7 @@ struct OpenStore: Sendable {
         expectsChange: Bool = false
     ) throws -> (problem: HistoryError?, schemaVersion: Int64?) {
         // Not a byte of such a store is changed.
-        if store.recording == .coreData { return (nil, nil) }
+        if store.source.isOnlyRead { return (nil, nil) }
         if store.isMirror { return (nil, try Tracking.checkMirror(store.path, timeout: timeout)) }
         if isMigrating {
             reporter.report(.migrationUnderWay)

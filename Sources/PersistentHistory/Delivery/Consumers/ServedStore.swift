@@ -23,7 +23,7 @@ package struct ServedStore: Sendable {
     /// Whether it is a mirror. A mirror is recorded at its source, and its recording is not changed here.
     package var isMirror = false
     /// What records its history.
-    package var recording = Entity.Source.recorded
+    package var source = Entity.Source.recorded
     package let clock: HistoryClock
     /// Transactions with more changes than this are read and delivered in parts.
     var partSize = TransactionOutline.partSize

@@ -133,7 +133,7 @@ package final class StoreControl: Sendable {
 
     /// Admits no more callers to the session and waits for those in it. They may have their own
     /// connections to the store, which must be closed before its probe.
-    func closed() async {
+    func waitUntilClosed() async {
         progress.read()
         let unused = state.withLock { state -> OneShotEvent? in
             (state.session, state.failingSince) = (nil, nil)

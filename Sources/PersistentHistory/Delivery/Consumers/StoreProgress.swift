@@ -17,7 +17,7 @@ final class StoreProgress: Sendable {
 
     func opened(_ connection: StateConnection) { state.withLock { $0 = State(connection: connection) } }
     func began(_ keepers: [ContextKeeper]) { state.withLock { $0.keepers = keepers } }
-    func closed() { state.withLock { $0 = State() } }
+    func clear() { state.withLock { $0 = State() } }
 
     /// What is waiting now.
     var standing: StoreControl.Standing {

@@ -38,19 +38,19 @@ extension StoreSession {
     /// Starts asynchronous work, and calls a body with its result on the store's thread.
     ///
     /// - Returns: False if nothing more may be started.
-    nonisolated func errand<T: Sendable>(
+    nonisolated func work<T: Sendable>(
         _ body: @escaping @Sendable () async -> T,
         then: @escaping @Sendable (isolated StoreSession, T) -> Void
     ) -> Bool {
-        errands.run { await self.finish(await body(), then) }
+        tasks.run { await self.finish(await body(), then) }
     }
 
     /// The same for one of its consumers.
-    nonisolated func errand<T: Sendable>(
+    nonisolated func work<T: Sendable>(
         _ body: @escaping @Sendable () async -> T, for author: String,
         then: @escaping @Sendable (ConsumerRunner, T) -> Void
     ) -> Bool {
-        errand(body) { session, result in if let runner = session.runners[author] { then(runner, result) } }
+        work(body) { session, result in if let runner = session.runners[author] { then(runner, result) } }
     }
 
     private func finish<T: Sendable>(_ result: T, _ then: @Sendable (isolated StoreSession, T) -> Void) {
@@ -113,44 +113,5 @@ final class StoreTimer: Sendable {
             state.isCancelled = true
             return state.timer
         }?.cancel()
-    }
-}
-
-/// Work of a store's session that waits, and so runs in tasks: replicas, hooks that are not on the loop.
-///
-/// The session starts it synchronously, and is called when it is done.
-final class Errands: Sendable {
-    typealias Errand = @Sendable () async -> Void
-
-    private let stream: AsyncStream<Errand>
-    private let beginning: AsyncStream<Errand>.Continuation
-    /// Cancels breakable work.
-    private let cancellation = OneShotEvent()
-
-    init() { (stream, beginning) = AsyncStream.makeStream() }
-
-    /// - Returns: False if nothing more may be started.
-    func run(_ errand: @escaping Errand) -> Bool {
-        if case .terminated = beginning.yield(errand) { return false }
-        return true
-    }
-
-    /// Does work that `cancel` interrupts.
-    func breakable<T: Sendable>(_ body: @escaping @Sendable () async throws -> T) async throws -> T {
-        try await cancellation.cancelling(body)
-    }
-
-    func cancel() { cancellation.signal() }
-
-    /// Starts nothing more.
-    func end() { beginning.finish() }
-
-    /// Runs all work until the end, or until the task is cancelled.
-    func run() async {
-        await withDiscardingTaskGroup { group in
-            for await errand in stream { group.addTask { await errand() } }
-        }
-        // A cancelled task does not finish the stream.
-        beginning.finish()
     }
 }

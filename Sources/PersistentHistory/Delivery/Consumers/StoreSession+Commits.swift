@@ -15,7 +15,7 @@ extension StoreSession {
     /// What to do about a signal now; nil if it has to wait.
     private func begin() -> (VisibilityRule, VisibilityRule.Step)? {
         switch phase {
-        case .settled:
+        case .idle:
             var rule = store.visibilityRule
             let step = rule.woke()
             return (rule, step)
@@ -38,7 +38,7 @@ extension StoreSession {
                     step = rule.asked(writerActive: writer != nil, disturbsWriter: writer == .ofJournal)
                 case .look: step = rule.looked(foundNew: try look())
                 case .wait(let delay): return wait(delay, rule)
-                case .rest: return hasSeenEverything()
+                case .idle: return hasSeenEverything()
                 }
             }
         } catch let error as HistoryError where error.code == .tokenAhead {
@@ -67,7 +67,7 @@ extension StoreSession {
             guard opened.probe.isMigrating else { return followSchema() }
             awaitMigration()
         }
-        phase = .settled
+        phase = .idle
         receive()
     }
 
@@ -141,7 +141,7 @@ extension StoreSession {
         isMigrating = true
         migrationTimer?.cancel()
         migrationTimer = schedule(after: Self.migrationInterval) { session in
-            guard case .settled = session.phase, !session.isEnding else { return }
+            guard case .idle = session.phase, !session.isEnding else { return }
             session.hasSeenEverything()
         }
     }
@@ -169,7 +169,7 @@ extension StoreSession {
         let contexts = runners.values.map(\.contexts)
         let isMigrating = opened.probe.isMigrating
         if isMigrating { awaitMigration() }
-        let isBegun = errand { () -> Result<Int64?, any Error> in
+        let isBegun = work { () -> Result<Int64?, any Error> in
             await onPool {
                 do {
                     let tracked = isMigrating ? nil : try Self.followedSchema(opened)

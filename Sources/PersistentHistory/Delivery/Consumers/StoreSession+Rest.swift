@@ -35,7 +35,7 @@ extension StoreSession {
     }
 
     private var mayRest: Bool {
-        guard case .settled = phase, !isMigrating, unprepared == 0, unfinished == 0, !isAtWork else {
+        guard case .idle = phase, !isMigrating, unprepared == 0, unfinished == 0, !isAtWork else {
             return false
         }
         return !control.passes.isHeld && control.isUnused

@@ -19,7 +19,7 @@ extension StoreSession {
     func lookNow() throws -> HistoryToken {
         _ = try look()
         // With polling, there need not be a signal for a changed schema.
-        if case .settled = phase { hasSeenEverything() }
+        if case .idle = phase { hasSeenEverything() }
         wakeAll(atOnce: true)
         return try source.newestToken()
     }

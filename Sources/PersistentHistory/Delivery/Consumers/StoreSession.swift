@@ -12,7 +12,7 @@ actor StoreSession {
     nonisolated let control: StoreControl
     nonisolated let hooks: HookRegistry
     nonisolated let stop: OneShotEvent
-    nonisolated let errands = Errands()
+    nonisolated let tasks = SessionTasks()
     var runners: [String: ConsumerRunner] = [:]
     var running = 0
     /// Consumers that have not started yet.
@@ -26,14 +26,14 @@ actor StoreSession {
     /// The processing of the last signal that was taken.
     enum Phase {
         /// Everything that it announced has been seen.
-        case settled
+        case idle
         /// The next look comes when the timer fires, or when the rule lets another signal interrupt.
         case waiting(VisibilityRule)
         /// The schema has changed, and the tracking is being updated.
         case tracking
     }
 
-    var phase = Phase.settled
+    var phase = Phase.idle
     var lookTimer: StoreTimer?
     var restTimer: StoreTimer?
     /// When something new was last seen.
@@ -82,7 +82,7 @@ actor StoreSession {
         // that.
         await opened.reports.turn()
         isClosed = true
-        control.progress.closed()
+        control.progress.clear()
         try opened.close()
     }
 
@@ -112,7 +112,7 @@ actor StoreSession {
             isUp()
         }
         signals.setReceiver(nil)
-        await control.closed()
+        await control.waitUntilClosed()
         if let failure { throw failure }
     }
 
@@ -134,7 +134,7 @@ actor StoreSession {
         let opened = opened
         let isSingleRun = isSingleRun
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { [errands] in await errands.run() }
+            group.addTask { [tasks] in await tasks.run() }
             group.addTask {
                 await self.stop.wait()
                 // A cancelled task waits for nothing.
@@ -155,7 +155,7 @@ actor StoreSession {
             lookTimer?.cancel()
             restTimer?.cancel()
             migrationTimer?.cancel()
-            errands.end()
+            tasks.end()
             opened.state.cursors.hasUnsaved.end()
             opened.state.connection.damaged.end()
             opened.state.connection.logHasGrown.end()
@@ -178,7 +178,7 @@ actor StoreSession {
     /// In a single run, a consumer that has caught up is done, unless one of its contexts has to be
     /// retried.
     func finish(_ runner: ConsumerRunner) {
-        let isBegun = errand { [contexts = runner.contexts] in
+        let isBegun = work { [contexts = runner.contexts] in
             (await contexts.retryDelay, await contexts.lasting)
         } then: { [author = runner.consumer.author] session, result in
             let (delay, trouble) = result
@@ -209,7 +209,7 @@ actor StoreSession {
     }
 
     func cancelCalls() {
-        errands.cancel()
+        tasks.cancel()
         for runner in runners.values { runner.cancelCall() }
     }
 

@@ -48,7 +48,7 @@ struct FeedStream {
         /// There may be more.
         case again
         /// There is nothing to send for now.
-        case rest
+        case idle
     }
 
     /// - Returns: Whole lines; nil if there are none for now.
@@ -64,7 +64,7 @@ struct FeedStream {
                 switch taken {
                 case .lines(let bytes): return bytes
                 case .again: continue
-                case .rest: return nil
+                case .idle: return nil
                 }
             } catch let error as HistoryError where error.code == .storeNotOpen && store != nil {
                 // The signal is notified when the store opens.
@@ -113,7 +113,7 @@ struct FeedStream {
         // The program may skip what it has not received yet.
         end = max(end, state.position)
         while let next = portion.first, next.token.number <= state.position { portion.removeFirst() }
-        guard window.hasRoom else { return .rest }
+        guard window.hasRoom else { return .idle }
         if let large = portion.first, large.outline != nil {
             let (filter, source) = (context.filter, keeper.source)
             let effects = try await onPool { try NetEffects(of: large, filter, reading: source) }
@@ -124,7 +124,7 @@ struct FeedStream {
         }
         if !portion.isEmpty { return .lines(lines()) }
         guard let next = try keeper.next(for: context, of: consumer, after: end, sharing: fetcher) else {
-            return .rest
+            return .idle
         }
         portion = Deque(next.transactions)
         values = next.values

@@ -6,6 +6,16 @@ extension CoreDataReader: HistorySource {
     /// The schema version. The model is read if it has changed.
     func schemaVersion() throws -> Int64 { try read { _, catalog in catalog.version.schema } }
 
+    func page(after number: Int64, filter: HistoryFilter) throws -> HistoryBatch {
+        try batch(
+            after: number, isPosition: false, through: .max, HistoryReader.batchSize, filter, partSize: partSize
+        )
+    }
+
+    func reversedPage(before number: Int64?, filter: HistoryFilter) throws -> HistoryBatch {
+        try reversedBatch(before: number, HistoryReader.batchSize, filter, partSize: partSize)
+    }
+
     func end() throws -> (number: Int64, fingerprint: String?) {
         try read { db, _ in
             let end = try bounds(db).end

@@ -51,7 +51,7 @@ public final class CoreDataReader: Sendable {
         do {
             storeID = try connection.read { db in
                 guard try StoreRecorder.hasCoreDataHistory(db) else {
-                    throw try RecordingFormat.isThere(db)
+                    throw try StoreRecorder.hasRecordedHistory(db)
                         ? Self.isRecorded(connection.path) : Self.noHistory(connection.path)
                 }
                 return try CoreDataTables.storeID(db)
@@ -176,17 +176,7 @@ public final class CoreDataReader: Sendable {
         try reversedBatch(before: number, limit, filter, partSize: nil)
     }
 
-    func page(after number: Int64, filter: HistoryFilter) throws -> HistoryBatch {
-        try batch(
-            after: number, isPosition: false, through: .max, HistoryReader.batchSize, filter, partSize: partSize
-        )
-    }
-
-    func reversedPage(before number: Int64?, filter: HistoryFilter) throws -> HistoryBatch {
-        try reversedBatch(before: number, HistoryReader.batchSize, filter, partSize: partSize)
-    }
-
-    private func reversedBatch(before number: Int64?, _ limit: Int, _ filter: HistoryFilter, partSize: Int?)
+    func reversedBatch(before number: Int64?, _ limit: Int, _ filter: HistoryFilter, partSize: Int?)
         throws -> HistoryBatch
     {
         try read { db, catalog in

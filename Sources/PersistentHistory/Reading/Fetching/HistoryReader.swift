@@ -84,7 +84,7 @@ public final class HistoryReader: Sendable {
             try queue.read { db in
                 // It reads everything only once, and there may be a thousand readers.
                 try db.execute(sql: "PRAGMA cache_size = -256")
-                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked(db) }
+                guard try StoreRecorder.hasRecordedHistory(db) else { throw HistoryError.notTracked(db) }
                 try tables.check(db)
                 return (try HistoryHeader(db).storeID, try StoreEncoding(db), try StoreRecorder.isMirror(db))
             }

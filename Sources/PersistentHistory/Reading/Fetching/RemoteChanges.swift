@@ -27,7 +27,7 @@ public struct RemoteChanges: AsyncSequence, Sendable {
         fileprivate let signals: StoreSignals
         fileprivate let look: StoreLook
         fileprivate var rule = VisibilityRule()
-        fileprivate var step = VisibilityRule.Step.rest
+        fileprivate var step = VisibilityRule.Step.idle
 
         /// The newest token, once there is a new commit; nil when the watching has ended.
         public mutating func next() async throws -> HistoryToken? { try await next(isolation: #isolation) }
@@ -39,9 +39,9 @@ public struct RemoteChanges: AsyncSequence, Sendable {
         public mutating func next(isolation actor: isolated (any Actor)?) async throws -> HistoryToken? {
             while true {
                 switch step {
-                case .rest:
+                case .idle:
                     guard let signal = try await signals.next(isolation: actor) else { return nil }
-                    try look.heed(signal)
+                    try look.handle(signal)
                     step = rule.woke()
                 case .ask: step = rule.asked(writerActive: try look.isWriterActive())
                 case .look:
@@ -102,7 +102,7 @@ private final class StoreLook {
     }
 
     /// Closes a file that is no longer the store's.
-    func heed(_ signal: StoreSignal) throws {
+    func handle(_ signal: StoreSignal) throws {
         if !signal.isDisjoint(with: [.replaced, .disappeared, .appeared, .overflowed]) { try close() }
     }
 

@@ -30,7 +30,7 @@ public struct StoreDescription: Sendable, Equatable, Codable {
     public init(path: String) throws {
         self = try StoreConnection.withConnection(to: path, .read) { queue in
             try queue.read { db in
-                guard try RecordingFormat.isThere(db) else { throw HistoryError.notTracked(db) }
+                guard try StoreRecorder.hasRecordedHistory(db) else { throw HistoryError.notTracked(db) }
                 try RecordingTables.check(db)
                 return try StoreDescription(db)
             }

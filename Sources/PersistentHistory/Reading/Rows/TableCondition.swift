@@ -110,7 +110,7 @@ extension RowCondition {
     package func problem(in path: String, takesDeletes: Bool, mayLackTable: Bool) throws -> String? {
         try StoreConnection.withConnection(to: path, .read) { queue in
             try queue.read { db -> String? in
-                guard try RecordingFormat.isThere(db) else { return nil }
+                guard try StoreRecorder.hasRecordedHistory(db) else { return nil }
                 if mayLackTable, try StoreSchema(db).table(entity.text) == nil { return nil }
                 let condition: TableCondition
                 do {

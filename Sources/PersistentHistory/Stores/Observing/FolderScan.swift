@@ -139,11 +139,21 @@ final class FolderScan {
             trail = again
         }
         root = nil
-        guard trail.leadsToEnd, let folder = trail.lookups.last?.folder else { return }
+        guard trail.leadsToEnd, let folder = trail.lookups.last?.folder else {
+            // A missing folder may come, but one that is out of reach needs an operator.
+            if access(rules.folder, R_OK | X_OK) < 0, errno == EACCES { throw unreadable }
+            return
+        }
         var status = stat()
         guard lstat(folder, &status) == 0 else { return }
         root = (folder, FileID(status))
         LinkFreeFolders.add(folder)
+    }
+
+    private var unreadable: ObserverError {
+        ObserverError(
+            .unreadable, "The folder \"\(rules.folder)\" cannot be read: Permission denied.",
+            hint: AccessAdvice(.folder(rules.folder, lacks: "rwx", isOwn: false)).text())
     }
 
     /// Watches a folder, then lists it.
@@ -152,11 +162,7 @@ final class FolderScan {
         var rest = [path]
         while let path = rest.popLast() {
             guard let descriptor = open(path) else {
-                if path.isEmpty, errno == EACCES {
-                    throw ObserverError(
-                        .unreadable, "The folder \"\(rules.folder)\" cannot be read: Permission denied.",
-                        hint: AccessAdvice(.folder(rules.folder, lacks: "rwx", isOwn: false)).text())
-                }
+                if path.isEmpty, errno == EACCES { throw unreadable }
                 continue
             }
             defer { close(descriptor) }

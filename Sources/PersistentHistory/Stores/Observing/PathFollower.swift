@@ -41,7 +41,7 @@ final class PathFollower: Sendable {
         var isWorking = true
         var isFollowing = false
         /// The path changed faster than it could be followed.
-        var isUnsettled = false
+        var isChanging = false
         var hasEnded = false
     }
 
@@ -66,7 +66,7 @@ final class PathFollower: Sendable {
         (self.threads, self.doubt, self.fail) = (threads, doubt, fail)
     }
 
-    var isUnsettled: Bool { state.withLock { $0.isUnsettled } }
+    var isChanging: Bool { state.withLock { $0.isChanging } }
 
     // MARK: Events
 
@@ -94,7 +94,7 @@ final class PathFollower: Sendable {
 
     /// Does what events require. It signals a commit at once, and does the rest on a thread that may
     /// wait.
-    func heed(_ work: Work) {
+    func handle(_ work: Work) {
         if work.subtracting(.doubtSideFiles) == .signal {
             if state.withLock({ $0.placement.store != nil }) { signals?.post(work.atOnce) }
             return
@@ -202,17 +202,17 @@ final class PathFollower: Sendable {
     private func follow() throws(ObserverError) -> Placement {
         var trail = PathTrail(following: path)
         var placement = Placement()
-        var isSettled = false
-        for _ in 0..<Self.mostAttempts where !isSettled {
+        var isStable = false
+        for _ in 0..<Self.mostAttempts where !isStable {
             let wishes: [Int32: WatchTable.Use]
             (placement, wishes) = try place(trail)
             let again = PathTrail(following: path)
-            isSettled = again == trail
+            isStable = again == trail
             trail = again
-            if isSettled { for (watch, use) in wishes { table.want(use, of: watch, for: key) } }
+            if isStable { for (watch, use) in wishes { table.want(use, of: watch, for: key) } }
         }
-        state.withLock { $0.isUnsettled = !isSettled }
-        if !isSettled { threads.later { [weak self] in self?.heed(.follow) } }
+        state.withLock { $0.isChanging = !isStable }
+        if !isStable { threads.later { [weak self] in self?.handle(.follow) } }
         return placement
     }
 

@@ -65,24 +65,24 @@ final class StoreWatches: Sendable {
             }
             if event.has(IN_IGNORED) { table.forget(event.watch) }
         }
-        for (key, work) in works { followers[key]?.heed(work) }
+        for (key, work) in works { followers[key]?.handle(work) }
     }
 
     /// Follows every path again after a mount or unmount, which inotify reports only in part.
-    func followAll() { for follower in followers.values { follower.heed(.follow) } }
+    func followAll() { for follower in followers.values { follower.handle(.follow) } }
 
     /// Follows the paths of stores again whose events may have been lost, commits included.
     private func follow(_ keys: Set<StoreKey>) {
         if keys.isEmpty { return }
         let followers = followers
-        for key in keys { followers[key]?.heed([.signal, .follow]) }
+        for key in keys { followers[key]?.handle([.signal, .follow]) }
     }
 
     // MARK: For tests
 
-    var isUnsettled: Bool { followers.values.contains(where: \.isUnsettled) }
-    func followUnsettled() {
-        for follower in followers.values where follower.isUnsettled { follower.heed(.follow) }
+    var isChanging: Bool { followers.values.contains(where: \.isChanging) }
+    func followChanging() {
+        for follower in followers.values where follower.isChanging { follower.handle(.follow) }
     }
 }
 

@@ -42,7 +42,7 @@ package struct VisibilityRule: Sendable, Hashable {
         case wait(Duration)
         /// Everything that the signal announced has been seen: wait for the next signal; report with
         /// `woke()`.
-        case rest
+        case idle
     }
 
     private let firstDelay: Duration
@@ -96,7 +96,7 @@ package struct VisibilityRule: Sendable, Hashable {
     ///   leave without a sign, so what the signal announced is still to be seen.
     package mutating func looked(foundNew: Bool?) -> Step {
         wasLockedOut = foundNew == nil
-        guard writerWasActive || wasLockedOut else { return .rest }
+        guard writerWasActive || wasLockedOut else { return .idle }
         if foundNew == true { waitedSoFar = .zero }
         guard waitedSoFar == .zero, !wasLockedOut else { return .wait(delay) }
         hasJustLooked = true

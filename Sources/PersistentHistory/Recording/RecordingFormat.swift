@@ -1,11 +1,9 @@
-package import GRDB
-
 /// How the history is stored.
 ///
 /// A commit of one changed row touches one page more than it would untracked: the last leaf of
 /// `historyd_change`, which has no index. The other tables are written when tracking begins, when the
 /// schema changes, and on conflicts (see `TriggerWriter`). From format 4 on, a few tables need an
-/// additional one, `historyd_<shape>_rows` (see `KnownRows.swift`). From format 5 on, a row may say that
+/// additional one, `historyd_<shape>_rows` (see `TriggerWriter+KnownRows.swift`). From format 5 on, a row may say that
 /// changes up to it went unrecorded (see `UnrecordedChanges`).
 ///
 /// A history transaction is the longest run of changes with one `origin`. For a declared writer, that is
@@ -35,12 +33,6 @@ package enum RecordingFormat {
 
     package static func kind(shape: Int64, _ operation: Operation) -> Int64 {
         shape * 4 + operation.rawValue
-    }
-
-    /// Whether a store is tracked. (GRDB's `tableExists` reads and keeps the whole schema.)
-    package static func isThere(_ db: Database) throws -> Bool {
-        try Bool.fetchOne(
-            db, sql: "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'historyd_store'") ?? false
     }
 
     static let tables = [

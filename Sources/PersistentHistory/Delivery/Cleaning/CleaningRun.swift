@@ -1,7 +1,7 @@
 import GRDB
 
 /// Takes the steps of one cleanup, each in its own transaction, while no other connection is in one.
-struct CleaningSteps {
+struct CleaningRun {
     let path: String
     let queue: DatabaseQueue
     /// How long a step may be refused before the cleanup is given up.
