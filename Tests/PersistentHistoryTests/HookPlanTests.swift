@@ -36,7 +36,7 @@ import Testing
             let part = call.part.map { " part \($0.index)\($0.isLast ? " last" : "")" } ?? ""
             return
                 "\(call.transaction.token.number) \(call.header.hook) \(call.changes[call.changes.startIndex].entity.name) \(ids)\(part)"
-                .replacing("[PersistentHistory.HistoryValue.integer(", with: "").replacing(")]", with: "")
+                .replacing("[HistoryBase.HistoryValue.integer(", with: "").replacing(")]", with: "")
         }
     }
 

@@ -72,7 +72,7 @@ package struct JSONReader {
             let key = try string()
             let earlier = first[key]
             if let earlier {
-                note("key \(key.excerpt) is given twice, first at \(earlier)", at: keyPosition)
+                note("key \(key.quotedExcerpt) is given twice, first at \(earlier)", at: keyPosition)
             } else {
                 first[key] = keyPosition
             }
@@ -135,7 +135,7 @@ package struct JSONReader {
             return .bool(false)
         default:
             let near = NearestName.of(word, in: ["true", "false", "null"]).map { "; did you mean \($0)?" }
-            throw stop("expected a value, found \(word.excerpt)\(near ?? "") (a string needs double quotes)")
+            throw stop("expected a value, found \(word.quotedExcerpt)\(near ?? "") (a string needs double quotes)")
         }
     }
 

@@ -123,7 +123,7 @@ package struct DocumentPath: Sendable, CustomStringConvertible {
             case .key(let key) where key.isPlainWord:
                 text += text.isEmpty ? key : "." + key
             case .key(let key):
-                text += "[\(key.excerpt)]"
+                text += "[\(key.quotedExcerpt)]"
             }
         }
         return text

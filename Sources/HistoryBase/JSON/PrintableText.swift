@@ -13,10 +13,10 @@ extension String {
     }
 
     /// The text in double quotes, printable. For names and paths, whose length is bounded.
-    var quoted: String { "\"\(printable)\"" }
+    package var quoted: String { "\"\(printable)\"" }
 
     /// The text in double quotes, printable, and truncated if it is long.
-    package var excerpt: String {
+    package var quotedExcerpt: String {
         let limit = 60
         let scalars = unicodeScalars
         guard let end = scalars.index(scalars.startIndex, offsetBy: limit, limitedBy: scalars.endIndex),

@@ -49,7 +49,7 @@ public struct HistoryFilter: Sendable, Equatable {
             && accepts(bundles, application?.bundleID) && accepts(contexts, origin.authorship.context)
     }
 
-    package func accepts(_ entity: Entity, _ operation: ChangeOperation) -> Bool {
+    @inlinable package func accepts(_ entity: Entity, _ operation: ChangeOperation) -> Bool {
         (entities?.contains(entity.name) ?? true) && (operations?.contains(operation) ?? true)
             && (properties == nil || operation == .update)
     }
@@ -62,10 +62,10 @@ public struct HistoryFilter: Sendable, Equatable {
         return entities.map { !$0.isDisjoint(with: names.asBinary) } ?? true
     }
 
-    package func accepts(_ change: ObjectID) -> Bool { objects?.contains(change) ?? true }
+    @inlinable package func accepts(_ change: ObjectID) -> Bool { objects?.contains(change) ?? true }
 
     /// The part of the filter that needs the whole change.
-    package func accepts(_ change: HistoryChange) -> Bool {
+    @inlinable package func accepts(_ change: HistoryChange) -> Bool {
         properties.map { wanted in change.changedProperties.contains { wanted.contains($0) } } ?? true
     }
 }

@@ -4,14 +4,14 @@
 /// its numbers, and a purge or a cleanup deletes only up to the floor. Anything else that is missing was
 /// deleted by other means, or was in a damaged page.
 package struct HistoryGap: Error, Sendable, Equatable {
-    package let numbers: ClosedRange<Int64>
+    @usableFromInline package let numbers: ClosedRange<Int64>
 
     init(_ numbers: ClosedRange<Int64>) { self.numbers = numbers }
 
     /// The gap between two existing numbers; nil if there is none.
     ///
     /// - Parameter floor: Numbers up to here may be missing.
-    package init?(after last: Int64, before next: Int64, floor: Int64) {
+    @inlinable package init?(after last: Int64, before next: Int64, floor: Int64) {
         let known = max(last, floor)
         // A damaged store may contain any number.
         guard known < next, known + 1 < next else { return nil }

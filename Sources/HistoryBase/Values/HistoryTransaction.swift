@@ -11,19 +11,19 @@ public enum ChangeOperation: String, Sendable, Hashable, CaseIterable {
 /// The identity of a changed row: its primary key, or its rowid if it has none.
 public struct ObjectID: Sendable {
     /// Most keys are a single value, which needs no separate allocation.
-    private enum Key: Hashable, Sendable {
+    @usableFromInline enum Key: Hashable, Sendable {
         case one(HistoryValue)
         case some([HistoryValue])
     }
 
     /// The key's columns in key order; one column named `rowid` if there is no key.
     public let columns: [String]
-    private let key: Key
+    @usableFromInline let key: Key
     /// Whether the rowid identifies the row.
     public let isRowID: Bool
 
     /// The columns' values.
-    public var values: [HistoryValue] {
+    @inlinable public var values: [HistoryValue] {
         switch key {
         case .one(let value): [value]
         case .some(let values): values
@@ -31,21 +31,21 @@ public struct ObjectID: Sendable {
     }
 
     /// A row's identity: the columns of its primary key and their values.
-    package init(columns: [String], values: [HistoryValue], isRowID: Bool = false) {
+    @inlinable package init(columns: [String], values: [HistoryValue], isRowID: Bool = false) {
         self.columns = columns
         key = values.count == 1 ? .one(values[0]) : .some(values)
         self.isRowID = isRowID
     }
 
     /// The identity of a row with a key of one column.
-    package init(columns: [String], value: HistoryValue, isRowID: Bool = false) {
+    @inlinable package init(columns: [String], value: HistoryValue, isRowID: Bool = false) {
         self.columns = columns
         key = .one(value)
         self.isRowID = isRowID
     }
 
     /// The value of a key with one column.
-    package var onlyValue: HistoryValue? { if case .one(let value) = key { value } else { nil } }
+    @inlinable package var onlyValue: HistoryValue? { if case .one(let value) = key { value } else { nil } }
 }
 
 extension ObjectID: Hashable {
@@ -105,9 +105,9 @@ public struct HistoryChange: Sendable {
     /// Set for a delete of an entity that preserves columns. Otherwise nil.
     public let tombstone: Tombstone?
     /// The value of an attribute that describes the object, if requested for display.
-    package var label: String?
+    @usableFromInline package var label: String?
 
-    package init(
+    @inlinable package init(
         entity: Entity, operation: ChangeOperation, objectID: ObjectID,
         changedProperties: [String] = [], unnamedProperties: [String]? = nil, tombstone: Tombstone? = nil
     ) {

@@ -19,7 +19,7 @@ public enum HistoryValue: Sendable {
     }
 
     /// The same value for all values that SQLite treats as the same key: -0.0 and 0.0 are equal.
-    package var asKey: HistoryValue { if case .real(let real) = self, real == 0 { .real(0) } else { self } }
+    @inlinable package var asKey: HistoryValue { if case .real(let real) = self, real == 0 { .real(0) } else { self } }
 }
 
 extension HistoryValue: Hashable {
@@ -61,7 +61,7 @@ extension HistoryValue {
     }
 
     /// The length of a text or a blob; 0 for other types.
-    package var byteCount: Int {
+    @inlinable package var byteCount: Int {
         switch self {
         case .text(let text): text.utf8.count
         case .invalidText(let bytes), .blob(let bytes): bytes.count

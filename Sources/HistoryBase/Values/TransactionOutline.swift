@@ -12,7 +12,7 @@ package struct TransactionOutline: Sendable, Hashable {
 
     /// The maximum size of the values in a part. A transaction with more is large: tombstones may have
     /// any size.
-    package static let partBytes = 4 << 20
+    @usableFromInline package static let partBytes = 4 << 20
     private static let pieceBytes = 1 << 20
 
     /// The maximum number of objects in a call or a line with values.
@@ -146,18 +146,18 @@ package struct UnreadChanges: Sendable {
 
 /// How much was read: the number of changes, and the bytes of their values.
 package struct ReadSize: Sendable, Hashable {
-    package private(set) var count = 0
-    package private(set) var bytes = 0
+    @usableFromInline package internal(set) var count = 0
+    @usableFromInline package internal(set) var bytes = 0
 
-    package init() {}
+    @inlinable package init() {}
 
-    package mutating func add(_ count: Int, bytes: Int) {
+    @inlinable package mutating func add(_ count: Int, bytes: Int) {
         self.count += count
         self.bytes += bytes
     }
 
     /// Whether changes of one transaction with this size are read in parts.
-    package func isLarge(partSize: Int) -> Bool {
+    @inlinable package func isLarge(partSize: Int) -> Bool {
         count > partSize || (count > 1 && bytes > TransactionOutline.partBytes)
     }
 }

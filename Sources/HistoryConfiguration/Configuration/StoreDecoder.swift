@@ -122,7 +122,7 @@ struct StoreDecoder {
         }
         return members.map { member in
             if member.name.isEmpty || member.name.hasControlCharacters {
-                member.report("expected an entity's name, found \(member.name.excerpt)")
+                member.report("expected an entity's name, found \(member.name.quotedExcerpt)")
             }
             let fields = member.node.fields(["preserve"])
             if member.name == everyTable {
@@ -270,7 +270,7 @@ extension DocumentNode {
         guard digits.count == 3, digits.first == UInt8(ascii: "6"),
             digits.allSatisfy({ "0246".utf8.contains($0) })
         else {
-            report("expected \(expected), found \(text.excerpt)")
+            report("expected \(expected), found \(text.quotedExcerpt)")
             return nil
         }
         return digits.reduce(0) { $0 << 3 | UInt32($1 - UInt8(ascii: "0")) }

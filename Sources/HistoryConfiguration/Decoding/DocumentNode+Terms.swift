@@ -112,7 +112,7 @@ extension DocumentNode {
             return nil
         }
         if text.hasControlCharacters {
-            report("expected \(expected) without control characters, found \(text.excerpt)")
+            report("expected \(expected) without control characters, found \(text.quotedExcerpt)")
             return nil
         }
         return text

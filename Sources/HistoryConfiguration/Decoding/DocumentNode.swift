@@ -53,7 +53,7 @@ struct DocumentNode {
         case .null: "null"
         case .bool(let bool): bool ? "true" : "false"
         case .number(let number): String(number.text.prefix(40))
-        case .string(let text): text.excerpt
+        case .string(let text): text.quotedExcerpt
         case .array: "a list"
         case .object: "an object"
         }
@@ -90,7 +90,7 @@ struct DocumentNode {
         }
         if let choice = Choice(rawValue: text), names.contains(text) { return choice }
         let hint = NearestName.of(text, in: names).map { "; did you mean \($0.quoted)?" } ?? ""
-        report("expected \(names.alternatives), found \(text.excerpt)\(hint)")
+        report("expected \(names.alternatives), found \(text.quotedExcerpt)\(hint)")
         return nil
     }
 

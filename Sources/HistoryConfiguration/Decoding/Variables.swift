@@ -78,7 +78,7 @@ extension DocumentNode {
                         "the variable \(name.quoted) is not set; set it in the service's environment, or write ${\(name):-default}"
                     )
                 case .malformed:
-                    report("expected ${NAME} or ${NAME:-default}, found \(text.excerpt); $$ is a dollar")
+                    report("expected ${NAME} or ${NAME:-default}, found \(text.quotedExcerpt); $$ is a dollar")
                 }
             }
         case .array(let values):

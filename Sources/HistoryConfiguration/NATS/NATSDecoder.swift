@@ -52,7 +52,7 @@ enum NATSDecoder {
         let expected = "the public part of a user's nkey, 56 letters and digits that begin with U"
         guard let text = node.name(expected: expected) else { return nil }
         guard NKey.isUser(text) else {
-            node.report("expected \(expected), found \(text.excerpt)")
+            node.report("expected \(expected), found \(text.quotedExcerpt)")
             return nil
         }
         return text
@@ -63,7 +63,7 @@ enum NATSDecoder {
         let expected = "a JetStream domain, a word without dots, blanks and wildcards"
         guard let text = node.name(expected: expected) else { return nil }
         guard isSubject(text), !text.utf8.contains(UInt8(ascii: ".")) else {
-            node.report("expected \(expected), found \(text.excerpt)")
+            node.report("expected \(expected), found \(text.quotedExcerpt)")
             return nil
         }
         return text
@@ -73,7 +73,7 @@ enum NATSDecoder {
         let expected = "a subject such as hub.js.api, without wildcards"
         guard let text = node.name(expected: expected) else { return nil }
         guard isSubject(text) else {
-            node.report("expected \(expected), found \(text.excerpt)")
+            node.report("expected \(expected), found \(text.quotedExcerpt)")
             return nil
         }
         return text
@@ -95,7 +95,7 @@ enum NATSDecoder {
         return nodes.compactMap { node in
             guard let text = node.text(expected: "a server's URL") else { return nil }
             guard ["nats://", "tls://"].contains(where: { text.hasPrefix($0) && text.count > $0.count }) else {
-                node.report("expected a URL that begins with nats:// or tls://, found \(text.excerpt)")
+                node.report("expected a URL that begins with nats:// or tls://, found \(text.quotedExcerpt)")
                 return nil
             }
             return text
@@ -164,12 +164,12 @@ enum NATSDecoder {
             return nil
         }
         guard text.utf8.count <= 200, text.wholeMatch(of: /[A-Za-z0-9_-]+/) != nil else {
-            node.report("expected at most 200 letters, digits, - and _, found \(text.excerpt)")
+            node.report("expected at most 200 letters, digits, - and _, found \(text.quotedExcerpt)")
             return nil
         }
         guard !text.hasSuffix("_SNAPSHOT") else {
             node.report(
-                "expected a name that does not end with _SNAPSHOT, as a stream of snapshots does, found \(text.excerpt)"
+                "expected a name that does not end with _SNAPSHOT, as a stream of snapshots does, found \(text.quotedExcerpt)"
             )
             return nil
         }
