@@ -81,6 +81,22 @@ import Testing
         #expect(steps == 0 && result.outcome.added.count == TrackingPortions.atOnce)
     }
 
+    @Test("A connection that was open all the time runs the triggers of every step")
+    func openConnection() throws {
+        let queue = try DatabaseQueue(path: path)
+        func readSchema() throws {
+            try queue.read { _ = try Int.fetchOne($0, sql: "SELECT count(*) FROM sqlite_schema") }
+        }
+        try readSchema()
+        _ = try bringUpToDate { _, _ in try readSchema() }
+        let recorded = try queue.writeWithoutTransaction { db in
+            for table in 0..<Self.tables { try db.execute(sql: "INSERT INTO t\(table) (a) VALUES (1)") }
+            return try Int.fetchOne(db, sql: "SELECT count(*) FROM historyd_change WHERE kind & 3 <> 3")
+        }
+        #expect(recorded == Self.tables)
+        try queue.close()
+    }
+
     @Test("The triggers that are written are those that SQLite would have created")
     func sameSchema() throws {
         _ = try bringUpToDate()
