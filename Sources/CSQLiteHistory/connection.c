@@ -26,6 +26,12 @@ int history_harden(sqlite3 *db, int runs_schema_code) {
     return SQLITE_OK;
 }
 
+int history_let_write_schema(sqlite3 *db, int is_allowed) {
+    int rc = sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, !is_allowed, (int *)0);
+    if (rc != SQLITE_OK) return rc;
+    return sqlite3_db_config(db, SQLITE_DBCONFIG_WRITABLE_SCHEMA, is_allowed, (int *)0);
+}
+
 /* A file is opened under the name as given: SQLite's own resolution of the full name follows links before the
  * descriptor is opened with O_NOFOLLOW (os_unix.c). */
 

@@ -19,6 +19,9 @@ int history_allocate_singly(void);
  * run either. Returns an SQLite result. */
 int history_harden(sqlite3 *db, int runs_schema_code);
 
+/* Whether a hardened connection's own statements may write to sqlite_schema. Returns an SQLite result. */
+int history_let_write_schema(sqlite3 *db, int is_allowed);
+
 /* The name of a VFS for URIs that follows no link in a file's own name; NULL if SQLite does not support
  * URIs. */
 const char *history_plain_vfs(void);

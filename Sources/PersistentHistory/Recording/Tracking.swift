@@ -1,5 +1,6 @@
 import GRDB
 import GRDBSQLite
+internal import Glibc
 
 /// Turns recording on and off for the tables of a store.
 public enum Tracking {
@@ -113,14 +114,16 @@ public enum Tracking {
             var rest: Seen? = seen
             var (done, version) = (0, seen.schemaVersion)
             while let seen = rest {
-                let began = ContinuousClock.now
-                let part = try portion(of: seen, queue, size: portions.size)
+                let part = try portion(of: seen, queue) { portions.size(of: $0.steps.count) }
                 outcome.add(part.outcome)
                 (rest, version) = (part.rest, part.schemaVersion)
                 guard let rest else { break }
                 done += part.count
                 progress(done, done + rest.plan.steps.count)
-                portions.pause(after: .now - began)
+                // Not within the next portion, where others would wait for it.
+                let reading = try ContinuousClock().measure { try queue.readSchema() }
+                let pause = portions.done(part.count, held: part.held, reading: reading)
+                usleep(UInt32(clamping: pause.microseconds))
             }
             return (outcome, version)
         }
@@ -128,8 +131,9 @@ public enum Tracking {
         /// Does one transaction's work, and returns what is left.
         private func portion(
             of seen: Seen, _ queue: DatabaseQueue, size: (TrackingPlan) -> Int
-        ) throws -> (outcome: Outcome, count: Int, rest: Seen?, schemaVersion: Int64) {
+        ) throws -> (outcome: Outcome, count: Int, rest: Seen?, schemaVersion: Int64, held: Duration) {
             try queue.inSoloTransaction { db in
+                let began = ContinuousClock.now
                 // With thousands of tables, making a plan takes time that writers would wait for.
                 let isUnchanged =
                     try FileID(of: path) == seen.file && db.currentSchemaVersion() == seen.schemaVersion
@@ -139,7 +143,7 @@ public enum Tracking {
                 let version = try db.currentSchemaVersion()
                 return (
                     outcome, first.steps.count,
-                    rest.map { Seen(file: seen.file, plan: $0, schemaVersion: version) }, version
+                    rest.map { Seen(file: seen.file, plan: $0, schemaVersion: version) }, version, .now - began
                 )
             }
         }
@@ -183,5 +187,12 @@ public enum Tracking {
                     })
             }
         }
+    }
+}
+
+extension DatabaseQueue {
+    /// Reads the schema if another connection has changed it, or this one by `SchemaRows`.
+    fileprivate func readSchema() throws {
+        try read { db in _ = try Int.fetchOne(db, sql: "SELECT 1 FROM sqlite_schema LIMIT 1") }
     }
 }

@@ -43,6 +43,7 @@ extension TrackingPlan {
                 outcome.updated.append(step.table.name)
             }
         }
+        if !steps.isEmpty { try SchemaRows.announce(db) }
         if savesNames { try names.save(db) }
         if !isComplete {
             try UnrecordedChanges.note(unrecorded, db)
@@ -83,9 +84,8 @@ extension TrackingPlan {
         try db.execute(
             sql: "INSERT INTO historyd_entity VALUES (?, ?, ?, 1)",
             arguments: [shape, entity.name, EntityDefinition.text(entity, RecordingGuard(writer))])
-        for statement in writer.knownRows() + writer.triggers().map(\.sql) {
-            try db.execute(sql: statement)
-        }
+        for statement in writer.knownRows() { try db.execute(sql: statement) }
+        try SchemaRows.create(writer.triggers(), on: step.table.name, db)
         try RowidKeeper.keepRowids(of: step.table, entity, db)
     }
 

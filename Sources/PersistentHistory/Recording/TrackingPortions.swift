@@ -1,27 +1,40 @@
-import GRDB
-internal import Glibc
-
-/// Carries out a plan a few tables at a time, each time in its own transaction. SQLite reads the whole
-/// schema for each new trigger, so a thousand tables take minutes, and no writer can wait that long.
+/// How many tables of a plan are tracked in each transaction, and how long the store is left to others in between.
+/// A pure value.
+///
+/// After each portion, every connection reads the whole schema again. So a portion has half as many tables as are
+/// tracked already: with more tables there are larger portions, and hardly more of them.
 ///
 /// Each table's triggers are made in one transaction. After an interruption, the next plan finds what is
 /// left.
-struct TrackingPortions {
+struct TrackingPortions: Sendable, Equatable {
     /// Up to this many tables are tracked in one transaction, or not at all.
-    static let most = 32
-    /// How long a portion should hold the write lock, unless it is a single table.
-    private static let target: Duration = .milliseconds(30)
+    static let atOnce = 32
+    /// How many tables the first of several portions has.
+    private static let smallest = 16
+    /// How long a portion may hold the write lock, unless it is a single table, or the schema takes longer to read.
+    private static let longest: Duration = .milliseconds(200)
 
-    private var size = 4
+    /// How many tables are tracked.
+    private var tracked = 0
+    /// The limit that was found for tables that take long.
+    private var most = Int.max
 
-    /// How many tables the next portion has.
-    func size(of plan: TrackingPlan) -> Int { plan.steps.count <= Self.most ? plan.steps.count : size }
+    /// How many of the remaining tables the next portion has.
+    func size(of tables: Int) -> Int {
+        tracked == 0 && tables <= Self.atOnce ? tables : min(max(tracked / 2, Self.smallest), most, tables)
+    }
 
-    /// Leaves the store to others for as long as it was held.
-    mutating func pause(after duration: Duration) {
-        if duration > Self.target { size = max(1, size / 2) } else { size = min(Self.most, size * 2) }
-        let pause = min(max(duration, .milliseconds(2)), .milliseconds(200))
-        usleep(UInt32(clamping: pause.microseconds))
+    /// Processes a portion.
+    ///
+    /// - Parameters:
+    ///   - tables: How many tables it had.
+    ///   - held: How long it held the write lock.
+    ///   - reading: How long it took to read the schema afterwards.
+    /// - Returns: For how much longer to leave the store to others.
+    mutating func done(_ tables: Int, held: Duration, reading: Duration) -> Duration {
+        tracked += tables
+        most = held > max(Self.longest, reading) ? max(1, tables / 2) : max(tables * 2, Self.smallest)
+        return min(max(held, .milliseconds(2)), Self.longest)
     }
 }
 
