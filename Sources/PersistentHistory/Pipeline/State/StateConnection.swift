@@ -127,6 +127,9 @@ final class StateConnection: Sendable {
                 }
             }
         } catch let error as DatabaseError {
+            // SQLite opens a file for reading alone if it cannot be opened for writing, also for lack of
+            // descriptors, and such a connection stays so.
+            if error.resultCode == .SQLITE_READONLY { try? close() }
             throw noted(.state(path, error))
         } catch let error as UnexpectedValue {
             throw noted(.state(path, DatabaseError(resultCode: .SQLITE_CORRUPT, message: error.message)))
