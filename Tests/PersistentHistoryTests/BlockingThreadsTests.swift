@@ -86,6 +86,23 @@ import Testing
         #expect(threads.measures.lackTime == .zero)
     }
 
+    /// Threads that leave at once are given work while they do.
+    @Test func aThreadThatLeavesDoesWhatItWasGivenAtTheLastMoment() async {
+        let threads = BlockingThreads(idleTime: .zero)
+        for _ in 0..<500 {
+            await withTaskGroup { group in
+                for _ in 0..<8 {
+                    group.addTask {
+                        for _ in 0..<4 {
+                            await withCheckedContinuation { done in threads.run { done.resume() } }
+                        }
+                    }
+                }
+            }
+        }
+        #expect(threads.measures.waiting == 0)
+    }
+
     /// All of it, although what is started first does not come back.
     @Test func whatWaitedForThreadsIsDoneWhenThereAreSome() async {
         let refusal = Refusal()

@@ -48,6 +48,44 @@ import Testing
         #expect(broken.all() == ["expired 1 > 2", "expired 1 > 2", "insert t 3", "insert t 3"])
     }
 
+    /// Fails once, and meanwhile somebody deletes what it was called for.
+    private final class Outrun: HookEndpoint {
+        private let listener: Listener
+        private let path: String
+
+        init(_ listener: Listener, _ path: String) { (self.listener, self.path) = (listener, path) }
+
+        func observe(_ calls: [ObserverCall]) async -> ObserverOutcome {
+            let outcome = await listener.observe(calls)
+            if outcome.failure != nil {
+                _ = try? await HistoryCleaner(path: path, rule: DeliveryRule(authors: [])).clean(through: 2)
+            }
+            return outcome
+        }
+
+        func merge(_ call: MergeCall) async throws(HookFailure) -> MergeResult {
+            try await listener.merge(call)
+        }
+        func expired(_ call: ExpiredCall) async throws(HookFailure) { try await listener.expired(call) }
+    }
+
+    @Test("What is in memory, and is deleted while a hook fails, is not delivered any more")
+    func outrun() async throws {
+        let store = try GatekeeperStore()
+        try store.write("A", "INSERT INTO t VALUES (1, 1)")
+        try await store.serve(store.served(["Main"]), [Listener().observer()])
+        try store.write("A", "INSERT INTO t VALUES (2, 2)", "INSERT INTO t VALUES (3, 3)")
+        let listener = Listener { line, attempt in line == "insert t 2" && attempt == 1 }
+        let hook = Hook(
+            id: UUID(), name: "p/o", kind: .observer, consumer: nil,
+            endpoint: Outrun(listener, store.path),
+            policy: FailurePolicy(
+                attempts: 10, initialDelay: .milliseconds(1), maximumDelay: .milliseconds(1),
+                afterLastAttempt: .hold))
+        try await store.serve(store.served(["Main"]), [hook])
+        #expect(listener.all() == ["insert t 2", "expired 1 > 2", "insert t 3"])
+    }
+
     @Test("Given up, the call is a dead letter")
     func deadLetter() async throws {
         let store = try await expired()

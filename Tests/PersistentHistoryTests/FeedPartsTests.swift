@@ -200,6 +200,9 @@ import Testing
         }
         #expect(acknowledged.number == 3)
         #expect(try settled() == 4)
+        // What was found out before it moved counts no more.
+        try keeping { try $0.state.feeds.skip(feed, from: 2, to: 3) }
+        #expect(try keeping { try $0.state(of: feed).position } == 4)
         // It does not go back, and holds back nothing more.
         _ = try keeping { try $0.acknowledge(HistoryToken(store: reader.storeID, number: 1), of: feed) }
         let report = try ManualCleaning(served, stateFolder: store.folder.path).report()

@@ -43,6 +43,25 @@ import Testing
         try state.close()
     }
 
+    @Test(
+        "What was saved survives the removal of the log, although another connection is open",
+        arguments: [["-wal"], ["-wal", "-shm"]])
+    func removedLog(sides: [String]) throws {
+        let folder = try TemporaryFolder()
+        let state = try StateDatabase(folder: folder.path, store: Self.store)
+        try state.cursors.save(Checkpoint(position: 3, movedAt: .now), of: "Main")
+        let other = try DatabaseQueue(path: state.path)
+        _ = try other.inDatabase { try $0.tableExists("cursor") }
+        for side in sides { unlink(state.path + side) }
+        #expect(try state.cursors.checkpoint(of: "Main")?.position == 3)
+        for side in sides { unlink(state.path + side) }
+        try state.close()
+        try other.close()
+        let after = try StateDatabase(folder: folder.path, store: Self.store)
+        #expect(try after.cursors.checkpoint(of: "Main")?.position == 3)
+        try after.close()
+    }
+
     /// What the database has without its write-ahead log.
     private func positionWithoutLog(_ state: StateDatabase) throws -> Int64? {
         let folder = try TemporaryFolder()

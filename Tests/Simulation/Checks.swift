@@ -152,8 +152,8 @@ struct Checks {
     private var watchdog: [Violation] {
         var found: [Violation] = []
         var watched: Int64 = 0
-        for line in lines where ["life", "watched", "stop"].contains(line.kind) {
-            if line.kind != "life", line.time - watched > ServiceManager.watchdog {
+        for line in lines where ["life", "watched", "stop"].contains(line.kind) || line[0] == "isSuspended" {
+            if line.kind != "life", line.kind != "machine", line.time - watched > ServiceManager.watchdog {
                 let time = (line.time - watched) / 1_000_000
                 found.append(Violation(.watchdog, "It was not fed for \(time) ms."))
             }

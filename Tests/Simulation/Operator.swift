@@ -55,9 +55,9 @@ struct Operator: Sendable {
     /// Sends a command, which must be answered within a time.
     @discardableResult
     func send(_ command: ControlCommand, within limit: Int64 = 1_000_000_000) -> Request.Answer? {
-        let asked = csimulation_now()
+        let (asked, suspended) = (csimulation_now(), csimulation_suspended())
         let answer = Request(command: command, path: files.control).perform()
-        let time = csimulation_now() - asked
+        let time = csimulation_now() - asked - (csimulation_suspended() - suspended)
         record.write(
             "answered", "\(time / 1000)", "\(answer?.status ?? 0)", command.target,
             answer.map { String(decoding: $0.body, as: UTF8.self) } ?? "")
@@ -112,7 +112,7 @@ struct Operator: Sendable {
         let before = commits
         let asked = csimulation_now()
         guard let report = send(.health, as: HealthReport.self, within: 5_000_000_000) else { return nil }
-        guard report.verdict == .healthy else { return report }
+        guard report.verdict == .healthy, !truth.wasJustSuspended(at: asked) else { return report }
         for store in scenario.stores {
             if truth.isStuck(store.name, at: asked) {
                 violation(.untrue, "health: it is healthy, and \(store.name) was locked all the time")

@@ -35,9 +35,12 @@ final class PluginProcesses: Sendable {
 
     fileprivate func note(_ call: PluginProcess.Call, _ outcome: String, _ content: String) {
         let call = call.params
-        let transactions = call.groups?.map(\.transaction) ?? call.transaction.map { [$0] } ?? []
+        let several = call.transactions ?? call.groups?.map(\.transaction)
+        let transactions = several ?? call.transaction.map { [$0] } ?? []
         let numbers = transactions.compactMap { HistoryToken($0.token)?.number }
         if numbers.isEmpty {
+            // A merge hook is also asked where nothing is left for it.
+            if call.transactions != nil { return }
             let after = call.after.flatMap { HistoryToken($0)?.number } ?? 0
             record.write("told", call.store, call.consumer, call.hook, call.delivery, outcome, "\(after)")
             if outcome == "ok" { deliveries.skip(call.store, call.consumer, call.hook, through: after) }
@@ -45,7 +48,7 @@ final class PluginProcesses: Sendable {
         }
         for (index, number) in numbers.enumerated() {
             // One for a batch stands for a call for each group. It fails as a whole.
-            let delivery = call.groups == nil ? call.delivery : "\(call.delivery)#\(index)"
+            let delivery = several == nil ? call.delivery : "\(call.delivery)#\(index)"
             record.write("call", call.store, call.consumer, call.hook, delivery, "\(number)", outcome, content)
             if outcome != "ok" { break }
             deliveries.add(call.store, call.consumer, call.hook, number)
@@ -65,11 +68,25 @@ private final class PluginProcess {
             var delivery: String
             var transaction: Transaction?
             var groups: [Group]?
+            /// For a merge hook.
+            var transactions: [Transaction]?
             /// Where history goes on that was lost.
             var after: String?
         }
-        var id: Int64
+        /// Nil for a plugin that was started for this call.
+        var id: Int64?
         var params: Parameters
+
+        init?(_ line: [UInt8]) {
+            let (decoder, data) = (JSONDecoder(), Data(line))
+            if let call = try? decoder.decode(Self.self, from: data) {
+                self = call
+            } else if let params = try? decoder.decode(Parameters.self, from: data) {
+                self.params = params
+            } else {
+                return nil
+            }
+        }
     }
 
     private let name: String
@@ -119,30 +136,33 @@ private final class PluginProcess {
 
     /// - Returns: How the process ends, if it does.
     private func take(_ line: [UInt8]) -> Int32? {
-        guard let call = try? JSONDecoder().decode(Call.self, from: Data(line)) else {
+        guard let call = Call(line) else {
             processes.note(line)
             return 65
         }
         guard csimulation_child_wait(child, pause, false) else { return 0 }
         let text = String(decoding: line, as: UTF8.self)
         let content =
-            (text.firstRange(of: "\"groups\":") ?? text.firstRange(of: "\"contexts\":")).map {
-                String(text[$0.lowerBound...])
-            } ?? ""
+            ["groups", "transactions", "contexts"].lazy.compactMap { text.firstRange(of: "\"\($0)\":") }.first
+            .map { String(text[$0.lowerBound...]) } ?? ""
         func note(_ outcome: String) { processes.note(call, outcome, content) }
         switch manners {
         case .well, .slow:
             note("ok")
-            return answer(call, "\"result\":null")
+            return succeed(call)
         case .refuses:
             note("refused")
+            if call.id == nil { return 1 }
             return answer(call, "\"error\":{\"code\":-32000,\"message\":\"It refuses.\"}")
         case .fails where csimulation_random() % 2 == 0:
             note("died")
             return 1
         case .fails:
             note("ok")
-            return answer(call, "\"result\":null")
+            return succeed(call)
+        case .garbles where call.id == nil:
+            note("died")
+            return -SIGSEGV
         case .garbles:
             note("garbled")
             let outcome = csimulation_random() % 2 == 0 ? "\"result\":" : "\"result\":null},\u{0}"
@@ -153,8 +173,13 @@ private final class PluginProcess {
         }
     }
 
+    private func succeed(_ call: Call) -> Int32? {
+        if call.id == nil { return 0 }
+        return answer(call, call.params.transactions == nil ? "\"result\":null" : "\"result\":\"goOn\"")
+    }
+
     private func answer(_ call: Call, _ outcome: String) -> Int32? {
-        var bytes = Array("{\"jsonrpc\":\"2.0\",\"id\":\(call.id),\(outcome)}\n".utf8)
+        var bytes = Array("{\"jsonrpc\":\"2.0\",\"id\":\(call.id ?? 0),\(outcome)}\n".utf8)
         if csimulation_random() % 16 == 0 {
             var remark = Array("A remark of \(name).\n".utf8)
             _ = csimulation_write_now(child.pointee.standard.2, &remark, remark.count)

@@ -67,6 +67,7 @@ extension Step.Action {
         case .remove(_, let part, _): "remove \(part)"
         case .read(_, let part): "read \(part)"
         case .endRead(_, let part): "endRead \(part)"
+        case .machine(let machine): "machine \(machine)"
         case .kill: "kill"
         case .cutPower: "cutPower"
         case .restart: "restart"
@@ -84,5 +85,6 @@ extension Step.Action {
         ]
         + Change.allCases.map { "commit \($0)" } + Manners.allCases.map { "plugin \($0)" }
         + Part.allCases.flatMap { part in Trouble.allCases.map { "disk \(part) \($0)" } + ["repair \(part)"] }
-        + Question.allCases.map { "ask \($0)" } + Reconfiguration.allCases.map { "reload \($0)" }
+        + Machine.allCases.map { "machine \($0)" } + Question.allCases.map { "ask \($0)" }
+        + Reconfiguration.allCases.map { "reload \($0)" }
 }

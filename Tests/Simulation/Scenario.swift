@@ -1,5 +1,3 @@
-import TestSupport
-
 /// What happens in a simulation, all of it from a seed: stores, who is served from them, and a script.
 struct Scenario: Sendable {
     var seed: UInt64
@@ -23,6 +21,8 @@ struct StoreSetup: Sendable {
     var window: Int
     /// Whether a call that fails too often becomes a dead letter.
     var skips: Bool
+    /// Whether its plugin is started for each call.
+    var isOneshot = false
 }
 
 struct ConsumerSetup: Sendable {
@@ -41,6 +41,8 @@ struct HookSetup: Sendable {
     var filter = Filter.all
     /// Whether it is called once for everything that was fetched.
     var isForBatches = false
+    /// Whether it is asked before that is merged.
+    var isMerger = false
 
     /// What of its entity it is called for.
     enum Filter: String, CaseIterable, Sendable {
@@ -99,6 +101,16 @@ enum Trouble: String, CaseIterable, Sendable {
     case slow, full, broken, hangs
 }
 
+/// What happens to the machine.
+enum Machine: String, CaseIterable, Sendable {
+    case refusesThreads, refusesDescriptors, refusesNothing
+    case setsClockBack, setsClockAhead
+    /// For some seconds.
+    case isSuspended
+    /// The kernel's queue of file events overflows.
+    case losesEvents
+}
+
 /// Which files of a store.
 enum Part: String, CaseIterable, Sendable {
     case store, state, replica
@@ -145,6 +157,7 @@ struct Step: Sendable, CustomStringConvertible {
         case restore(store: Int, inPlace: Bool)
         /// Somebody removes the `-wal`, the `-shm` or both.
         case remove(store: Int, Part, Sides)
+        case machine(Machine)
         /// A program reads the state, or the replica, and does not end.
         case read(store: Int, Part)
         case endRead(store: Int, Part)
@@ -171,7 +184,7 @@ struct Step: Sendable, CustomStringConvertible {
     /// Whether it is something that can be while there is no daemon.
     var isOfOthers: Bool {
         switch action {
-        case .kill, .cutPower, .restart, .stayDown, .plugin, .disk, .remove, .ask, .reload: false
+        case .kill, .cutPower, .restart, .stayDown, .plugin, .disk, .remove, .ask, .reload, .machine: false
         default: true
         }
     }
@@ -203,14 +216,8 @@ enum Kind: String, CaseIterable, Sendable {
     case files
     /// Stores are restored from older backups, and written to right after.
     case restores
-}
-
-/// What the first store suffers from.
-private enum Theme {
-    case lock, plugin, reader
-    case disk(Part)
-
-    static let all: [Theme] = [.lock, .lock, .plugin, .reader, .disk(.store), .disk(.state), .disk(.replica)]
+    /// The machine lacks threads and descriptors, loses events, is suspended, and its clock is set.
+    case machine
 }
 
 extension Scenario {
@@ -276,6 +283,21 @@ extension StoreSetup {
                 // In isolation, what is late is found by time.
                 batchWindow: kind != .isolation && dice.isTrue(1, of: 4) ? dice.element([20, 200, 800]) : 0)
         }
+        if kind == .faults || kind == .machine { vary(&dice) }
+    }
+
+    /// What the other kinds leave out, for their seeds are to stay the same.
+    private mutating func vary(_ dice: inout Dice) {
+        isOneshot = dice.isTrue(1, of: 4)
+        if isOneshot { window = 1 }
+        // A merge hook is not passed over.
+        guard !skips else { return }
+        for index in consumers.indices where dice.isTrue(1, of: 4) {
+            let plugin = name.replacing("s", with: "p")
+            var hook = HookSetup(name: "\(plugin)/\(consumers[index].author)-m", entity: nil)
+            hook.isMerger = true
+            consumers[index].hooks.append(hook)
+        }
     }
 }
 
@@ -288,128 +310,5 @@ extension HookSetup {
             filter = dice.element(entity == "person" ? Filter.allCases : [.inserts, .updates, .deletes])
         }
         isForBatches = dice.isTrue(1, of: 4)
-    }
-}
-
-/// Choices from a seed.
-struct Dice {
-    private var random: SplitMix
-
-    init(seed: UInt64) { random = SplitMix(state: seed) }
-
-    mutating func number(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &random) }
-    mutating func isTrue(_ times: Int, of all: Int) -> Bool { number(1...all) <= times }
-    mutating func element<T>(_ list: [T]) -> T { list[number(0...list.count - 1)] }
-
-    /// From microseconds to seconds, all magnitudes alike.
-    fileprivate mutating func pause() -> Int64 {
-        let magnitude: Int64 = element([
-            1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 500_000_000,
-        ])
-        return magnitude * Int64(number(1...9))
-    }
-
-    fileprivate mutating func shortPause() -> Int64 {
-        element([10_000, 1_000_000, 30_000_000]) * Int64(number(1...9))
-    }
-
-    fileprivate mutating func commit(_ store: Int) -> Step.Action {
-        let change =
-            isTrue(1, of: 20)
-            ? Change.large : element([.insertPerson, .insertItem, .updatePerson, .deletePerson, .both])
-        return .commit(
-            store: store, author: element(["Writer", "Writer", "App0", "App1"]), change,
-            times: isTrue(1, of: 6) ? number(2...12) : 1)
-    }
-
-    fileprivate mutating func action(_ kind: Kind, _ theme: Theme, _ stores: [StoreSetup]) -> Step.Action {
-        let store = number(0...stores.count - 1)
-        if isTrue(1, of: 4) {
-            // What an operator takes from a store is one more thing that it suffers from.
-            return order(kind == .isolation ? 0 : store)
-        }
-        switch kind {
-        case .faults: return isTrue(1, of: 2) ? commit(store) : fault(in: store, stores)
-        case .isolation: return isTrue(2, of: 3) ? commit(store) : suffering(theme)
-        case .power: return isTrue(2, of: 3) ? commit(store) : powerFault()
-        case .files: return isTrue(1, of: 2) ? commit(store) : loss(in: store, stores)
-        case .restores: return isTrue(1, of: 2) ? commit(store) : restoreFault(in: store)
-        }
-    }
-
-    /// What an operator does.
-    private mutating func order(_ store: Int) -> Step.Action {
-        if isTrue(1, of: 6) {
-            return .reload(element(Reconfiguration.allCases), store: store, bySignal: isTrue(1, of: 4))
-        }
-        // What is paused is not to stay so for most of the time.
-        return .ask(element(Question.allCases + [.status, .consumers, .health, .wait, .resume]), store: store)
-    }
-
-    private mutating func fault(in store: Int, _ stores: [StoreSetup]) -> Step.Action {
-        switch number(0...15) {
-        case 0...2: .kill(points: number(1...3000))
-        case 3: .restart
-        case 4: .stayDown(steps: number(1...3))
-        case 5: .torn(store: store, write: number(1...12))
-        case 6: .hold(store: store, isExclusive: isTrue(1, of: 2))
-        case 7: .release(store: store)
-        case 8...10: .plugin(store: store, element(Manners.allCases))
-        case 11: .alter(store: store)
-        case 12: .disk(store: store, element(Part.allCases), element([.slow, .full, .broken]))
-        case 13: .repair(store: store, element(Part.allCases))
-        case 14: .read(store: store, element([.state, .replica]))
-        default: .endRead(store: store, element([.state, .replica]))
-        }
-    }
-
-    /// A daemon that dies before it notices a loss has lost what was in the log alone, whatever it does.
-    private mutating func loss(in store: Int, _ stores: [StoreSetup]) -> Step.Action {
-        if isTrue(2, of: 3) {
-            return .remove(store: store, element(Part.allCases), element(Sides.allCases))
-        }
-        return switch number(0...5) {
-        case 0: .restart
-        case 1, 2: .plugin(store: store, element(Manners.allCases))
-        case 3: .alter(store: store)
-        case 4: .disk(store: store, element(Part.allCases), .slow)
-        default: .repair(store: store, element(Part.allCases))
-        }
-    }
-
-    private mutating func restoreFault(in store: Int) -> Step.Action {
-        switch number(0...14) {
-        case 0...4: .backUp(store: store)
-        case 5...9: .restore(store: store, inPlace: isTrue(1, of: 3))
-        case 10: .kill(points: number(1...3000))
-        case 11: .restart
-        case 12: .stayDown(steps: number(1...3))
-        default: .plugin(store: store, element(Manners.allCases))
-        }
-    }
-
-    /// Only the first store suffers, and from one thing, so that what is found has one cause.
-    private mutating func suffering(_ theme: Theme) -> Step.Action {
-        if isTrue(1, of: 5) { return isTrue(1, of: 2) ? .restart : .stayDown(steps: number(1...3)) }
-        let isOver = isTrue(1, of: 3)
-        switch theme {
-        case .lock: return isOver ? .release(store: 0) : .hold(store: 0, isExclusive: isTrue(2, of: 3))
-        case .plugin: return .plugin(store: 0, element(Manners.allCases))
-        case .reader:
-            let part = element([Part.state, .replica])
-            return isOver ? .endRead(store: 0, part) : .read(store: 0, part)
-        case .disk(let part):
-            return isOver ? .repair(store: 0, part) : .disk(store: 0, part, element([.slow, .hangs]))
-        }
-    }
-
-    private mutating func powerFault() -> Step.Action {
-        switch number(0...5) {
-        case 0, 1: .cutPower(points: number(1...4000))
-        case 2: .read(store: 0, .state)
-        case 3: .endRead(store: 0, .state)
-        case 4: .plugin(store: 0, element(Manners.allCases))
-        default: .disk(store: 0, .state, .slow)
-        }
     }
 }

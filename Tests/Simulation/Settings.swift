@@ -63,6 +63,11 @@ struct Settings: Sendable {
         let hooks = store.consumers.flatMap { consumer in
             consumer.hooks.map { hook in
                 let name = hook.name.split(separator: "/").last ?? ""
+                if hook.isMerger {
+                    return """
+                        {"name": "\(name)", "kind": "merge", "store": "\(store.name)", "consumer": "\(consumer.author)"}
+                        """
+                }
                 return """
                     {"name": "\(name)", "kind": "observer", "entity": "\(hook.entity ?? "*")"\(hook.filter.members), \
                     "calls": "\(hook.isForBatches ? "batch" : "transaction")", \
@@ -71,8 +76,8 @@ struct Settings: Sendable {
             }
         }
         return """
-            {"name": "p\(index)", "command": ["\(files.program(of: index))"], "mode": "coprocess", \
-            "window": \(store.window), "timeout": "\((changedPlugins[index] ?? 0) % 2 == 0 ? "5s" : "6s")", \
+            {"name": "p\(index)", "command": ["\(files.program(of: index))"], \
+            \(store.isOneshot ? "\"mode\": \"oneshot\"" : "\"mode\": \"coprocess\", \"window\": \(store.window)"), "timeout": "\((changedPlugins[index] ?? 0) % 2 == 0 ? "5s" : "6s")", \
             "retry": {"attempts": 3, "initialDelay": "20ms", "maximumDelay": "500ms"}, \
             "onFailure": "\(store.skips ? "skip" : "hold")", "hooks": [\(hooks.joined(separator: ","))]}
             """

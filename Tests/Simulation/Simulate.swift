@@ -11,7 +11,8 @@ import PersistentHistory
 
     @Option(help: "How many seeds to run.") var seeds = 100
     @Option(help: "The first seed.") var from: UInt64 = 1
-    @Option(help: "What may happen: faults, isolation, power, files or restores.") var kind = Kind.faults
+    @Option(help: "What may happen: \(Kind.allCases.map(\.rawValue).joined(separator: ", ")).")
+    var kind = Kind.faults
     @Option(help: "Numbers of steps to leave out, separated by commas.") var without = ""
     @Option(help: "Write the record of the last run to this file.") var record: String?
     @Option(help: "How many processes run seeds side by side.") var jobs = 1

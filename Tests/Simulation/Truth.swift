@@ -14,6 +14,7 @@ final class Truth: Sendable {
         var began: Int64 = 0
         var altered: [String: Int64] = [:]
         var restored: [String: Int64] = [:]
+        var suspended: Int64?
     }
 
     struct Commit: Sendable {
@@ -52,6 +53,8 @@ final class Truth: Sendable {
         deliveries.forget(store, after: newest)
     }
 
+    func isSuspended(until time: Int64) { state.withLock { $0.suspended = time } }
+
     func isAltered(_ store: String, at time: Int64) { state.withLock { $0.altered[store] = time } }
     func isLocked(_ store: String) { state.withLock { $0.locked[store] = false } }
     func isReleased(_ store: String) { state.withLock { _ = $0.locked.removeValue(forKey: store) } }
@@ -77,6 +80,7 @@ final class Truth: Sendable {
                 deliveries.skip(line[0], line[1], line[2], through: line.number(5))
             case "fed loss": deliveries.skip(line[0], line[1], "feed", through: line.number(2))
             case "restored": isRestored(line[0], to: line.number(1), at: line.time)
+            case "machine" where line[0] == Machine.isSuspended.rawValue: isSuspended(until: line.time)
             case "held" where line[1] == "exclusively": isLocked(line[0])
             case "released": isReleased(line[0])
             default: break
@@ -104,6 +108,11 @@ final class Truth: Sendable {
     /// Whether the daemon may not have found out yet that it is another state of the store.
     func wasJustRestored(_ store: String, at time: Int64) -> Bool {
         state.withLock { $0.restored[store].map { time < $0 + 5_000_000_000 } ?? false }
+    }
+
+    /// Whether what was committed before a suspension may not have been delivered yet.
+    func wasJustSuspended(at time: Int64) -> Bool {
+        state.withLock { $0.suspended.map { time < $0 + Settings.healthyLag + 2_000_000_000 } ?? false }
     }
 
     /// What hooks and feeds have not had of these commits.

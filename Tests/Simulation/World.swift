@@ -127,6 +127,7 @@ struct World: Sendable {
         case .remove(let store, let part, let sides): remove(store, part, sides)
         case .read(let store, let part): _ = writer.order("read", path(store, part))
         case .endRead(let store, let part): _ = writer.order("endRead", path(store, part))
+        case .machine(let machine): trouble(machine)
         case .kill(let points): csimulation_kill_after(UInt64(points))
         case .cutPower(let points):
             record.write("power")
@@ -234,6 +235,27 @@ struct World: Sendable {
         record.write("disk", name, part.rawValue, trouble.rawValue)
     }
 
+    private func trouble(_ machine: Machine) {
+        let (second, hour): (Int64, Int64) = (1_000_000_000, 3_600_000_000_000)
+        switch machine {
+        // A daemon that begins does without neither.
+        case .refusesThreads where !serviceManager.sawReady, .refusesDescriptors where !serviceManager.sawReady:
+            break
+        case .refusesThreads: csimulation_refuse_threads(192)
+        case .refusesDescriptors: csimulation_refuse_descriptors(64)
+        case .refusesNothing:
+            csimulation_refuse_threads(0)
+            csimulation_refuse_descriptors(0)
+        case .setsClockBack: csimulation_step_clock(-30 * hour)
+        case .setsClockAhead: csimulation_step_clock(30 * hour)
+        case .isSuspended:
+            csimulation_suspend(Int64(2 + csimulation_random() % 20) * second)
+            truth.isSuspended(until: csimulation_now())
+        case .losesEvents: csimulation_lose_events()
+        }
+        record.write("machine", machine.rawValue)
+    }
+
     private func repair(_ store: Int, _ part: Part) {
         let index = Part.allCases.firstIndex(of: part) ?? 0
         csimulation_no_rule(Int32(store * Part.allCases.count + index))
@@ -243,6 +265,7 @@ struct World: Sendable {
     /// Nothing more goes wrong.
     private func calm() {
         csimulation_kill_after(0)
+        trouble(.refusesNothing)
         for (index, store) in scenario.stores.enumerated() {
             release(index)
             for part in Part.allCases {

@@ -66,6 +66,12 @@ import Testing
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
 
+    @Test("Where the machine lacks threads, descriptors or events, or has its clock set, nothing is lost")
+    func machine() async throws {
+        let outcome = try await simulate("--kind", "machine", "--seeds", "8", "--jobs", "2")
+        #expect(outcome.status == .exited(0), "\(outcome)")
+    }
+
     @Test("A seed gives the same record alone and behind others in one worker", arguments: [3, 52021])
     func isAlone(seed: Int) async throws {
         let folder = try TemporaryFolder(inMemory: true)
@@ -81,14 +87,16 @@ import Testing
         #expect(records[0] == records[1])
     }
 
-    /// What single seeds have found. Where a change of the scenarios makes others of them, mutants find new ones.
+    /// What single seeds have found. Where a change of the scenarios, or of the daemon, makes others of them, mutants find
+    /// new ones.
     @Test(
         arguments: [
             (
                 "Where a store was locked from the beginning, and is not open, the daemon is not healthy",
-                "isolation", 1177
+                "isolation", 36
             ),
-            ("A lag that cannot be measured is not reported as none", "power", 59),
+            ("A lag that cannot be measured is not reported as none", "power", 50),
+            ("A state whose -wal is removed twice loses nothing, although its disk is slow", "files", 1007),
             ("A call that was given up is not made again when its session has ended", "isolation", 52021),
         ])
     func isMended(what: String, kind: String, seed: Int) async throws {

@@ -22,16 +22,20 @@ package final class BlockingThreads: Sendable {
         var lackingSince: ContinuousClock.Instant?
     }
 
-    /// How long a thread waits for more work before it ends.
-    private static let idleTime: Duration = .seconds(5)
     /// How long to wait before another attempt, after the system has refused a thread.
     fileprivate static let retryInterval: Duration = .milliseconds(100)
 
     private let state = Locked(State())
+    /// How long a thread waits for more work before it ends.
+    private let idleTime: Duration
     private let makeThread: @Sendable (@escaping @Sendable () -> Void) -> Int32
 
     /// - Parameter makeThread: Starts a thread; 0, or an errno.
-    init(makeThread: @escaping @Sendable (@escaping @Sendable () -> Void) -> Int32 = { startThread($0) }) {
+    init(
+        idleTime: Duration = .seconds(5),
+        makeThread: @escaping @Sendable (@escaping @Sendable () -> Void) -> Int32 = { startThread($0) }
+    ) {
+        self.idleTime = idleTime
         self.makeThread = makeThread
     }
 
@@ -116,7 +120,7 @@ package final class BlockingThreads: Sendable {
                 state.idle.append(thread)
                 return (nil, state.idle.count == 1)
             }
-            guard let next = next ?? thread.wait(atMost: isLast ? nil : Self.idleTime) ?? leave(thread) else {
+            guard let next = next ?? thread.wait(atMost: isLast ? nil : idleTime) ?? leave(thread) else {
                 return
             }
             work = next

@@ -29,11 +29,15 @@ package final class ServiceNotifier: ServiceNotifying, Service {
     private struct State {
         var unsent = UnsentNotifications()
         var isStuck = false
+        /// Stays open: the watchdog must also be fed while the process lacks descriptors.
+        var socket: Int32 = -1
     }
 
     package init(logger: Logger) {
         self.logger = logger
     }
+
+    deinit { state.withLock { if $0.socket >= 0 { close($0.socket) } } }
 
     package func notify(_ notifications: [ServiceNotification]) {
         guard let socket = getenv("NOTIFY_SOCKET") else { return }
@@ -55,7 +59,7 @@ package final class ServiceNotifier: ServiceNotifying, Service {
     /// - Returns: The problem, when it starts; the number of dropped notifications, when it is over.
     private static func send(_ state: inout State, to path: String) -> (problem: String?, dropped: Int?) {
         while let next = state.unsent.first {
-            if let error = send(next, to: path) {
+            if let error = send(next, to: path, through: &state.socket) {
                 state.unsent.keepWhatLasts()
                 defer { state.isStuck = true }
                 return (state.isStuck ? nil : String(cString: strerror(error)), nil)
@@ -71,7 +75,9 @@ package final class ServiceNotifier: ServiceNotifying, Service {
     /// Sends a datagram as sd_notify(3) does, which would block while the socket is full.
     ///
     /// - Returns: An errno if it was not sent.
-    private static func send(_ notifications: [ServiceNotification], to path: String) -> Int32? {
+    private static func send(
+        _ notifications: [ServiceNotification], to path: String, through descriptor: inout Int32
+    ) -> Int32? {
         let now = LoopClock.monotonicMicroseconds
         let text = notifications.map { $0.assignments(monotonicMicroseconds: now) }
             .joined(separator: "\n")
@@ -79,11 +85,12 @@ package final class ServiceNotifier: ServiceNotifying, Service {
         guard path.hasPrefix("/") || path.hasPrefix("@"), path.utf8.count <= UnixAddress.longestPath else {
             return EAFNOSUPPORT
         }
-        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        if descriptor < 0 {
+            descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        }
         guard descriptor >= 0 else { return errno }
-        defer { close(descriptor) }
         let flags = Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL)
-        let sent = UnixAddress.with(path, mayBeAbstract: true) {
+        let sent = UnixAddress.with(path, mayBeAbstract: true) { [descriptor] in
             sendto(descriptor, text, text.utf8.count, flags, $0, $1)
         }
         return sent < 0 ? errno : nil

@@ -62,7 +62,13 @@ int __wrap_cplatform_start(
     *pid = child->seen.id;
     *pidfd = (int)KERNEL(SYS_fcntl, child->end, F_DUPFD_CLOEXEC, 3, 0);
     pthread_t thread;
-    return pthread_create(&thread, NULL, run_child, child);
+    error = pthread_create(&thread, NULL, run_child, child);
+    if (!error) return 0;
+    child->has_ended = true;
+    for (int i = 0; i < 3; i++) csimulation_close(child->seen.standard[i]);
+    csimulation_close(child->end);
+    csimulation_close(*pidfd);
+    return error;
 }
 
 int __wrap_cplatform_has_ended(pid_t pid) {

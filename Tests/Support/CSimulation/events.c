@@ -103,9 +103,6 @@ int epoll_wait(int epoll, struct epoll_event *events, int maximum, int timeout) 
 }
 
 int poll(struct pollfd *files, nfds_t count, int timeout) {
-    // What is mounted on the machine meanwhile does not depend on the seed.
-    for (nfds_t i = 0; takes_turns && i < count; i++)
-        if (files[i].events == POLLPRI) files[i].fd = -1;
     if (takes_turns && timeout) {
         int64_t end = timeout < 0 ? NEVER : shared->now + timeout * 1000000LL;
         while (!have_events(files, (int)count))

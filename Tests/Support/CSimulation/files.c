@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
@@ -165,6 +166,43 @@ ssize_t write(int descriptor, const void *bytes, size_t count) {
     return result_of(KERNEL(SYS_write, descriptor, bytes, count, 0));
 }
 
+// Dispatch looks at its threads, and starts others where these wait. Here all of them look as if they ran.
+static int open_state_of_thread(void) {
+    static const char state[] = "1 (thread) R 1\n";
+    int descriptor = (int)KERNEL(SYS_memfd_create, "state", MFD_CLOEXEC, 0, 0);
+    if (descriptor >= 0) KERNEL(SYS_pwrite64, descriptor, state, sizeof state - 1, 0);
+    return descriptor;
+}
+
+static int refused_descriptors;
+
+void csimulation_refuse_descriptors(int chance) { refused_descriptors = chance; }
+
+// Descriptors of inotify(7).
+static bool has_events_of_files[1024];
+static bool loses_events;
+
+void csimulation_lose_events(void) { loses_events = true; }
+
+int inotify_init1(int flags) {
+    bool is_lacking = is_refused(refused_descriptors);
+    int descriptor = (int)result_of(is_lacking ? -EMFILE : KERNEL(SYS_inotify_init1, flags, 0, 0, 0));
+    if (descriptor >= 0 && descriptor < 1024) has_events_of_files[descriptor] = true;
+    return descriptor;
+}
+
+// The queue has overflowed: its events are gone, and one tells so.
+static ssize_t read_overflow(int descriptor, void *buffer) {
+    char lost[4096];
+    long count = KERNEL(SYS_read, descriptor, lost, sizeof lost, 0);
+    if (count <= 0) return count;
+    while (KERNEL(SYS_read, descriptor, lost, sizeof lost, 0) > 0) {}
+    struct inotify_event event = {.wd = -1, .mask = IN_Q_OVERFLOW};
+    memcpy(buffer, &event, sizeof event);
+    loses_events = false;
+    return sizeof event;
+}
+
 // Descriptors of the kernel's random number devices.
 static bool is_random[1024];
 
@@ -175,6 +213,8 @@ ssize_t read(int descriptor, void *buffer, size_t count) {
     if (has_random(descriptor)) return getrandom(buffer, count, 0);
     if (takes_turns && read_timer(descriptor, buffer, &result)) return result;
     IN_TROUBLE(descriptor, csimulation_at_read);
+    bool overflows = loses_events && descriptor >= 0 && descriptor < 1024 && has_events_of_files[descriptor];
+    if (overflows && count >= sizeof(struct inotify_event)) return result_of(read_overflow(descriptor, buffer));
     return result_of(KERNEL(SYS_read, descriptor, buffer, count, 0));
 }
 
@@ -188,19 +228,42 @@ int fcntl(int descriptor, int command, ...) {
     return (int)result_of(KERNEL(SYS_fcntl, descriptor, command, argument, 0));
 }
 
+// Files that tell of the machine, of other programs and of real time: to the simulated program they do not exist. How often
+// such a file must be read would depend on its length.
+static bool is_of_machine(const char *path) {
+    static const char *const names[] = {
+        "/proc/locks", "/proc/self/mountinfo", "/proc/self/cgroup", "/proc/thread-self/",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(path, names[i], strlen(names[i])) == 0) return true;
+    return false;
+}
+
 int open(const char *path, int flags, ...) {
     va_list list;
     va_start(list, flags);
     int mode = va_arg(list, int);
     va_end(list);
-    int error = takes_turns ? trouble_at(path, csimulation_at_open) : 0;
-    int descriptor = (int)result_of(error ? -error : KERNEL(SYS_openat, AT_FDCWD, path, flags, mode));
+    int error = !takes_turns ? 0 : is_of_machine(path) ? ENOENT : trouble_at(path, csimulation_at_open);
+    // Dispatch traps where it cannot read that.
+    bool is_thread = takes_turns && strncmp(path, "/proc/self/task/", 16) == 0;
+    if (!error && !is_thread && is_refused(refused_descriptors)) error = EMFILE;
+    int descriptor = (int)result_of(
+        error ? -error : is_thread ? open_state_of_thread() : KERNEL(SYS_openat, AT_FDCWD, path, flags, mode));
     if (descriptor >= 0 && descriptor < 1024) is_random[descriptor] = strcmp(path, "/dev/urandom") == 0;
     return descriptor;
 }
 
+int pipe2(int ends[2], int flags) {
+    return (int)result_of(is_refused(refused_descriptors) ? -EMFILE : KERNEL(SYS_pipe2, ends, flags, 0, 0));
+}
+
+int socket(int domain, int type, int protocol) {
+    return (int)result_of(is_refused(refused_descriptors) ? -EMFILE : KERNEL(SYS_socket, domain, type, protocol, 0));
+}
+
 int close(int descriptor) {
-    if (descriptor >= 0 && descriptor < 1024) is_random[descriptor] = false;
+    if (descriptor >= 0 && descriptor < 1024) is_random[descriptor] = has_events_of_files[descriptor] = false;
     return (int)result_of(KERNEL(SYS_close, descriptor, 0, 0, 0));
 }
 

@@ -32,6 +32,8 @@ bool is_simulated(void);
 bool is_world(void);
 
 uint64_t random_number(void);
+// Whether the machine refuses the calling thread something.
+bool is_refused(int chance);
 
 // A point at which another thread may run, the process may be killed, and a little time passes.
 void point(void);

@@ -51,7 +51,7 @@ pid_t csimulation_spawn(char *const arguments[], int report) {
     // The same environment and folder each time.
     static const char *const names[] = {
         "SWIFT_DETERMINISTIC_HASHING", "SIMULATION_REPEATABLE", "SWIFT_BACKTRACE", "SIMULATION_STALLS", "SIMULATION_HALT",
-        "LLVM_PROFILE_FILE", "LD_LIBRARY_PATH",
+        "LLVM_PROFILE_FILE", "LD_LIBRARY_PATH", "HISTORYD_MUTANT",
     };
     char *environment[sizeof names / sizeof *names + 1];
     int count = 0;

@@ -57,6 +57,8 @@ uint64_t random_number(void) {
     return mixed ^ (mixed >> 31);
 }
 
+bool is_refused(int chance) { return chance && is_simulated() && (int)(random_number() & 255) < chance; }
+
 static void await_turn(void) {
     while (!atomic_load(&self->has_turn)) KERNEL(SYS_futex, &self->has_turn, FUTEX_WAIT_PRIVATE, 0, 0);
     atomic_store(&self->has_turn, 0);
@@ -200,8 +202,13 @@ static void *run_thread(void *argument) {
     end_thread(self->start(self->argument));
 }
 
+static int refused_threads;
+
+void csimulation_refuse_threads(int chance) { refused_threads = chance; }
+
 int pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
     if (!takes_turns) return NEXT(pthread_create)(id, attributes, start, argument);
+    if (is_refused(refused_threads)) return EAGAIN;
     struct thread *thread = add_thread();
     thread->start = start;
     thread->argument = argument;
@@ -246,6 +253,15 @@ void csimulation_be_world(void) { self->is_world = true; }
 void csimulation_sleep(int64_t nanoseconds) { wait_for(NULL, shared->now + nanoseconds, NULL, 0); }
 
 int64_t csimulation_now(void) { return shared ? shared->now : 0; }
+
+void csimulation_step_clock(int64_t nanoseconds) { shared->clock_step += nanoseconds; }
+
+void csimulation_suspend(int64_t nanoseconds) {
+    shared->now += nanoseconds;
+    shared->suspended += nanoseconds;
+}
+
+int64_t csimulation_suspended(void) { return shared->suspended; }
 
 int64_t csimulation_position(void) { return shared->position; }
 

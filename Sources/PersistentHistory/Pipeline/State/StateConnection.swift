@@ -112,11 +112,8 @@ final class StateConnection: Sendable {
                 }
                 var (isDone, hasWritten) = (false, false)
                 defer { accessed(!isDone ? .failed : hasWritten ? .written : .read) }
-                // The log was removed. Closing the connection moves its content into the database.
-                if let lost = opened, lost.sideFiles.isOutdated(beside: path) {
-                    opened = nil
-                    try lost.queue.end()
-                }
+                // The log was removed.
+                if opened?.sideFiles.isOutdated(beside: path) == true { try end(&opened) }
                 let queue = try opened?.queue ?? reopen()
                 defer {
                     if opened == nil { opened = Opened(queue: queue, sideFiles: SideFileIDs(beside: path)) }
@@ -130,6 +127,9 @@ final class StateConnection: Sendable {
                 }
             }
         } catch let error as DatabaseError {
+            // SQLite opens a file for reading alone if it cannot be opened for writing, also for lack of
+            // descriptors, and such a connection stays so.
+            if error.resultCode == .SQLITE_READONLY { try? close() }
             throw noted(.state(path, error))
         } catch let error as UnexpectedValue {
             throw noted(.state(path, DatabaseError(resultCode: .SQLITE_CORRUPT, message: error.message)))
@@ -281,11 +281,21 @@ final class StateConnection: Sendable {
     /// Closes the connection. The next access opens another one.
     func close() throws {
         assertMayWait()
-        try opened.withLock { opened in
-            let ended = opened
-            opened = nil
-            try ended?.queue.end()
+        try opened.withLock { try end(&$0) }
+    }
+
+    /// Closes a connection, and moves a log that was removed into the database before that. Closing itself does so
+    /// only if no other connection is open, such as the one that syncs.
+    private func end(_ opened: inout Opened?) throws {
+        guard let ended = opened else { return }
+        if ended.sideFiles.isOutdated(beside: path) {
+            let (frames, moved) = try ended.queue.writeWithoutTransaction { try $0.checkpoint(.passive) }
+            if moved < frames {
+                throw DatabaseError(resultCode: .SQLITE_BUSY, message: "a program still reads the log")
+            }
         }
+        opened = nil
+        try ended.queue.end()
     }
 }
 

@@ -20,6 +20,10 @@ struct csimulation_shared {
     int64_t longest_stall;
     // The script's next step.
     int64_t position;
+    // How far the clock of the wall was set.
+    int64_t clock_step;
+    // How long the machine was suspended.
+    int64_t suspended;
 };
 
 // Exit statuses of a process's life.
@@ -69,6 +73,17 @@ enum { csimulation_at_sync = 1, csimulation_at_write = 2, csimulation_at_read = 
 void csimulation_rule(
     int number, const char *prefix, int operations, int64_t delay, int error, int chance);
 void csimulation_no_rule(int number);
+
+// What the machine refuses the program from now on, each time with this chance of 256.
+void csimulation_refuse_threads(int chance);
+void csimulation_refuse_descriptors(int chance);
+// Sets the clock of the wall.
+void csimulation_step_clock(int64_t nanoseconds);
+// Time passes in which nothing runs.
+void csimulation_suspend(int64_t nanoseconds);
+int64_t csimulation_suspended(void);
+// The events that are unread when the program reads any the next time are lost.
+void csimulation_lose_events(void);
 
 // Kills the process at its n-th write to a file from now on.
 void csimulation_kill_at_write(int number);
