@@ -135,7 +135,8 @@ package struct JSONReader {
             return .bool(false)
         default:
             let near = NearestName.of(word, in: ["true", "false", "null"]).map { "; did you mean \($0)?" }
-            throw stop("expected a value, found \(word.quotedExcerpt)\(near ?? "") (a string needs double quotes)")
+            throw stop(
+                "expected a value, found \(word.quotedExcerpt)\(near ?? "") (a string needs double quotes)")
         }
     }
 

@@ -19,7 +19,9 @@ public enum HistoryValue: Sendable {
     }
 
     /// The same value for all values that SQLite treats as the same key: -0.0 and 0.0 are equal.
-    @inlinable package var asKey: HistoryValue { if case .real(let real) = self, real == 0 { .real(0) } else { self } }
+    @inlinable package var asKey: HistoryValue {
+        if case .real(let real) = self, real == 0 { .real(0) } else { self }
+    }
 }
 
 extension HistoryValue: Hashable {

@@ -25,7 +25,8 @@ struct TemplateFields {
         let node = fields.required("pattern", expected)
         let text = node?.name(expected: expected)
         if let text, text.utf8.contains(UInt8(ascii: "/")) {
-            node?.report("expected \(expected), found \(text.quotedExcerpt); \"recursive\" includes folders below")
+            node?.report(
+                "expected \(expected), found \(text.quotedExcerpt); \"recursive\" includes folders below")
             pattern = nil
         } else {
             pattern = text.map(NamePattern.init)
@@ -68,7 +69,8 @@ struct TemplateFields {
 
     private static func requirePlaceholder(in text: String, at node: DocumentNode) {
         guard !TemplateText(text).hasPlaceholder else { return }
-        node.report("expected {name} or {path} in it, because each store needs its own; found \(text.quotedExcerpt)")
+        node.report(
+            "expected {name} or {path} in it, because each store needs its own; found \(text.quotedExcerpt)")
     }
 
     /// A replica in the folder whose name matches the pattern would be a store itself.
