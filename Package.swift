@@ -141,8 +141,7 @@ let package = Package(
             name: "PersistentHistoryTests",
             dependencies: [
                 "CoreDataStores", "HistoryBase", "HistoryFeed", "PersistentHistory", "TestSupport", grdb,
-                logging,
-                sqlite,
+                logging, sqlite,
             ],
             swiftSettings: strict),
         .testTarget(

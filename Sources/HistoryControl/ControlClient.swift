@@ -1,8 +1,8 @@
 import Glibc
+import HistoryBase
 import NIOCore
 import NIOHTTP1
 import NIOPosix
-import HistoryBase
 
 /// A client of a daemon's control socket: one connection for each request.
 package struct ControlClient: Sendable {

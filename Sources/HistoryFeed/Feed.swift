@@ -1,6 +1,6 @@
+public import HistoryBase
 import HistoryControl
 public import Logging
-public import HistoryBase
 
 /// The client of a feed. It delivers transactions of other authors as they are committed, after those that were
 /// committed while the program was not connected.

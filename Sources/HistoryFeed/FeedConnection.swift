@@ -1,5 +1,5 @@
-import HistoryControl
 import HistoryBase
+import HistoryControl
 
 /// Keeps a feed connected, and passes on each item once.
 struct FeedConnection {

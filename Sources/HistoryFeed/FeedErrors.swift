@@ -1,5 +1,5 @@
-import HistoryControl
 public import HistoryBase
+import HistoryControl
 
 /// Why a feed has ended, or an acknowledgement was refused: failures that waiting cannot resolve, with the
 /// daemon's code. A newer daemon may send codes that are not listed here.

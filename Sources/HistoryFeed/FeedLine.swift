@@ -1,6 +1,6 @@
 import FoundationEssentials
-import HistoryControl
 import HistoryBase
+import HistoryControl
 
 /// A parsed line of the stream.
 enum FeedLine {

@@ -1,6 +1,6 @@
+import HistoryBase
 import HistoryControl
 import Logging
-import HistoryBase
 
 /// Growing pauses between attempts to reach the daemon.
 struct ReconnectPause {

@@ -246,10 +246,5 @@ extension StringProtocol {
     var excerptAsSentence: String { excerpt.asSentence }
 
     /// A plugin's text as part of a sentence: on one line, safe for a terminal, and short.
-    var excerpt: String {
-        let limit = 200
-        let scalars = unicodeScalars.prefix(limit + 1)
-        let text = String(String.UnicodeScalarView(scalars.prefix(limit))).printable
-        return scalars.count > limit ? text + "…" : text
-    }
+    var excerpt: String { printable(atMost: 200) }
 }

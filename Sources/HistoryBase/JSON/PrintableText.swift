@@ -17,17 +17,21 @@ extension String {
 
     /// The text in double quotes, printable, and truncated if it is long.
     package var quotedExcerpt: String {
-        let limit = 60
-        let scalars = unicodeScalars
-        guard let end = scalars.index(scalars.startIndex, offsetBy: limit, limitedBy: scalars.endIndex),
-            end != scalars.endIndex
-        else { return quoted }
-        return "\"\(String(scalars[..<end]).printable)…\""
+        "\"\(printable(atMost: 60))\""
     }
 
     /// Whether it contains a control character (C0, DEL or C1), which no name has.
     package var hasControlCharacters: Bool {
         unicodeScalars.contains { $0.properties.generalCategory == .control }
+    }
+}
+
+extension StringProtocol {
+    /// The printable text of this many Unicode scalars at most, and `…` if there are more.
+    package func printable(atMost limit: Int) -> String {
+        let start = unicodeScalars.prefix(limit)
+        let text = String(String.UnicodeScalarView(start)).printable
+        return start.endIndex == unicodeScalars.endIndex ? text : text + "…"
     }
 }
 

@@ -30,7 +30,9 @@ package final class BlockingThreads: Sendable {
     private let idleTime: Duration
     private let makeThread: @Sendable (@escaping @Sendable () -> Void) -> Int32
 
-    /// - Parameter makeThread: Starts a thread; 0, or an errno.
+    /// - Parameters:
+    ///   - idleTime: How long a thread waits for more work before it ends.
+    ///   - makeThread: Starts a thread; 0, or an errno.
     init(
         idleTime: Duration = .seconds(5),
         makeThread: @escaping @Sendable (@escaping @Sendable () -> Void) -> Int32 = { startThread($0) }

@@ -262,5 +262,5 @@ extension FeedReport {
 extension ServedStore {
     /// Whether only a configuration can keep its history from growing: not where the app that records the
     /// history also deletes it.
-    var isNeverCleaned: Bool { cleaning == .none && source == .recorded }
+    var isNeverCleaned: Bool { cleaning == .none && !source.isOnlyRead }
 }

@@ -145,11 +145,11 @@ extension ConsumerRunner {
         then: @escaping @Sendable (ConsumerRunner, T) -> Void, again: @escaping Resumption
     ) {
         // A stop need not wait for the answer of a plugin.
-        let isBreakable = !consumer.pluginContexts.isEmpty
+        let isCancellable = !consumer.pluginContexts.isEmpty
         let isBegun = session.work(
             { [tasks = session.tasks] () -> Result<T, any Error> in
                 do {
-                    return .success(isBreakable ? try await tasks.cancellable(body) : try await body())
+                    return .success(isCancellable ? try await tasks.cancellable(body) : try await body())
                 } catch {
                     return .failure(error)
                 }

@@ -50,7 +50,7 @@ struct OpenStore: Sendable {
         self.reporter = reporter
         loop = try HistoryLoop.shared()
         let isMigrating =
-            store.source == .recorded
+            !store.source.isOnlyRead
             && WriterProbe.isMigrating(store.path, isUsedInProcess: store.isUsedInProcess)
         let (problem, version) = try Self.bringTrackingUpToDate(
             store, reporter, timeout: Self.timeout, isMigrating: isMigrating)

@@ -6,7 +6,7 @@ final class SessionTasks: Sendable {
 
     private let stream: AsyncStream<Work>
     private let beginning: AsyncStream<Work>.Continuation
-    /// Cancels cancellable work.
+    /// Interrupts what was started as `cancellable`.
     private let cancellation = OneShotEvent()
 
     init() { (stream, beginning) = AsyncStream.makeStream() }

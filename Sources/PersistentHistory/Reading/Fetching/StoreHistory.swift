@@ -71,7 +71,7 @@ public enum StoreHistory {
             // may be Core Data's.
             let writer = StoreRecorder.writer(ofFile: path)
             let isBusy = (error as? HistoryError)?.code == .storeBusy
-            if writer == .coreData || (writer == nil && isBusy) { throw error }
+            if writer?.isOnlyRead ?? isBusy { throw error }
         }
         return try HistoryReader(path: path, timeout: timeout)
     }
