@@ -226,15 +226,15 @@ import Testing
         let events = EventLog()
         let turns = CleaningTurns(
             store: served, source: reader, state: state, reporter: events, stop: OneShotEvent())
-        let turn = await withTaskGroup(of: CleaningTurns.Turn.self) { group in
-            group.addTask { await turns.cleanIfDue() }
+        let turn = try await withThrowingTaskGroup(of: CleaningTurns.Turn.self) { group in
+            group.addTask { try await turns.cleanIfDue() }
             group.cancelAll()
-            return await group.next()
+            return try await group.next()
         }
         #expect(turn == .failed)
         #expect(events.count("cleaningFailed") == 0, "\(events.all())")
         try guest.close()
-        #expect(await turns.cleanIfDue() == .taken)
+        #expect(try await turns.cleanIfDue() == .taken)
         try state.close()
         try reader.close()
     }
@@ -252,7 +252,7 @@ import Testing
         }
         let turns = CleaningTurns(
             store: served, source: reader, state: state, reporter: events, stop: OneShotEvent())
-        #expect(await turns.cleanIfDue() == .taken)
+        #expect(try await turns.cleanIfDue() == .taken)
         #expect(try store.history().isEmpty)
         #expect(try state.cleaning().notifications == 1)
         try state.close()
@@ -270,10 +270,10 @@ import Testing
             store: served, source: reader, state: state, reporter: SilentReporter(), stop: OneShotEvent())
         for position in [1, 2] {
             try state.cursors.save(Checkpoint(position: Int64(position), movedAt: .now), of: "Main")
-            #expect(await turns.cleanIfDue() == .taken)
+            #expect(try await turns.cleanIfDue() == .taken)
         }
         #expect(try store.history().isEmpty)
-        #expect(await turns.cleanIfDue() == .notDue(nil))
+        #expect(try await turns.cleanIfDue() == .notDue(nil))
         try state.close()
         try reader.close()
     }
@@ -288,11 +288,11 @@ import Testing
         let turns = CleaningTurns(
             store: served, source: reader, state: state, reporter: SilentReporter(), stop: OneShotEvent())
         // Nobody has a place yet.
-        #expect(await turns.cleanIfDue() == .nothingToDelete)
+        #expect(try await turns.cleanIfDue() == .nothingToDelete)
         #expect(try state.cleaning().at == nil)
         // Somebody has, and has had nothing.
         try state.cursors.save(Checkpoint(position: 0, movedAt: .now), of: "Main")
-        #expect(await turns.cleanIfDue() == .nothingToDelete)
+        #expect(try await turns.cleanIfDue() == .nothingToDelete)
         #expect(try state.cleaning().at == nil)
         // It ends before all is deleted.
         try state.cursors.save(Checkpoint(position: 2, movedAt: .now), of: "Main")
@@ -300,7 +300,7 @@ import Testing
         stop.signal()
         let ending = CleaningTurns(
             store: served, source: reader, state: state, reporter: SilentReporter(), stop: stop)
-        #expect(await ending.cleanIfDue() == .failed)
+        #expect(try await ending.cleanIfDue() == .failed)
         #expect(try state.cleaning().at == nil)
         try state.close()
         try reader.close()
@@ -467,7 +467,7 @@ import Testing
         await reporter.blocked.wait()
         stop.signal()
         turns.wakeUp.notify()
-        await end
+        try await end
         #expect(reporter.blockers.withLock { $0 } == ["Main"])
         #expect(try store.history().count == 2)
         try reader.close()

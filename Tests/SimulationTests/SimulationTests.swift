@@ -66,9 +66,13 @@ import Testing
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
 
-    @Test("Where the machine lacks threads, descriptors or events, or has its clock set, nothing is lost")
-    func machine() async throws {
-        let outcome = try await simulate("--kind", "machine", "--seeds", "8", "--jobs", "2")
+    /// The last one: a `-shm` that could be opened for reading alone, for lack of descriptors.
+    @Test(
+        "Where the machine lacks threads, descriptors or events, or has its clock set, nothing is lost",
+        arguments: [(1, 8), (90048, 1)])
+    func machine(from: Int, seeds: Int) async throws {
+        let outcome = try await simulate(
+            "--kind", "machine", "--from", "\(from)", "--seeds", "\(seeds)", "--jobs", "2")
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
 

@@ -153,7 +153,10 @@ static int vfs_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int 
     if (!disk) return base_vfs->xOpen(base_vfs, path, file, flags, result);
     file->pMethods = 0;
     int rc = disk_decides(disk, FAULT_OPEN, path);
-    if (rc) return rc;
+    if (rc == SQLITE_READONLY)
+        flags = (flags & ~(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)) | SQLITE_OPEN_READONLY;
+    else if (rc)
+        return rc;
     disks_lock();
     struct stat status;
     int is_new = stat(path, &status) != 0;

@@ -52,6 +52,8 @@ public final class FaultDisk: Sendable {
         /// The first half of a write is written, and the write fails; any other call just fails.
         case short
         case busy
+        /// A file is opened for reading alone, as SQLite does where it cannot be opened for writing.
+        case readOnly
         /// Any SQLite result.
         case result(Int32)
     }
@@ -151,6 +153,7 @@ extension FaultDisk.Fault {
         case .full: call == .write ? 13 : Self.inputOutput(call)
         case .short: call == .write ? Self.inputOutput(call) | FAULT_SHORT : Self.inputOutput(call)
         case .busy: 5
+        case .readOnly: call == .open ? 8 : 0
         case .result(let result): result
         }
     }

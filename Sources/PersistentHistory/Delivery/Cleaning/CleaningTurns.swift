@@ -53,11 +53,13 @@ struct CleaningTurns: Sendable {
     }
 
     /// Takes each due turn until a stop is requested.
-    func run() async {
-        if store.cleaning == .none { return await watch() }
+    ///
+    /// - Throws: `HistoryError` with `.storeInterrupted`: only a new opening of the store helps.
+    func run() async throws(HistoryError) {
+        if store.cleaning == .none { return try await watch() }
         var pace = TurnPace()
         while !stop.isSignaled, !Task.isCancelled {
-            let turn = await cleanIfDue()
+            let turn = try await cleanIfDue()
             if turn != .failed { recovered() }
             let pause = pace.pause(after: turn)
             switch turn {
@@ -77,7 +79,7 @@ struct CleaningTurns: Sendable {
 
     /// Only reports which consumers would hold back a manual cleanup. Reads nothing while all consumers
     /// have caught up.
-    private func watch() async {
+    private func watch() async throws(HistoryError) {
         // History that another program records is never cleaned here.
         guard source.recorder != nil else { return }
         while true {
@@ -87,7 +89,7 @@ struct CleaningTurns: Sendable {
                 try reportBlockers(CleaningPlan(store, source: source, state: state))
                 recovered()
             } catch {
-                report(error)
+                try report(error)
             }
             await stop.sleep(for: .seconds(1))
         }
@@ -113,8 +115,10 @@ struct CleaningTurns: Sendable {
     }
 
     /// Cleans if the strategy says so.
+    ///
+    /// - Throws: As `run`.
     @discardableResult
-    func cleanIfDue() async -> Turn {
+    func cleanIfDue() async throws(HistoryError) -> Turn {
         do {
             let schedule = try schedule()
             guard schedule.isDue(now: store.clock.wall()) else {
@@ -142,7 +146,7 @@ struct CleaningTurns: Sendable {
             // The store was closed between two steps; the next start continues there.
             return .failed
         } catch {
-            report(error)
+            try report(error)
             return .failed
         }
     }
@@ -175,10 +179,11 @@ struct CleaningTurns: Sendable {
         if isNews { reporter.report(.cleaningRecovered) }
     }
 
-    private func report(_ error: any Error) {
+    private func report(_ error: any Error) throws(HistoryError) {
+        let error = error as? HistoryError ?? HistoryError(.sqlite, "\(error)", cause: error)
+        if error.code == .storeInterrupted { throw error }
         known.withLock { $0.hasFailed = true }
-        reporter.report(
-            .cleaningFailed(error as? HistoryError ?? HistoryError(.sqlite, "\(error)", cause: error)))
+        reporter.report(.cleaningFailed(error))
     }
 }
 

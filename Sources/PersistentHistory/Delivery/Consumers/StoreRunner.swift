@@ -172,7 +172,7 @@ package struct StoreRunner: Sendable {
             try await session(opened, on: thread) { session in
                 try await session.runOnce()
                 try opened.state.cursors.flush()
-                _ = await onPool { await opened.cleaning.cleanIfDue() }
+                _ = try await onPool { try await opened.cleaning.cleanIfDue() }
             }
         }
     }

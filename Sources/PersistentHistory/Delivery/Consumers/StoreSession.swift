@@ -140,7 +140,7 @@ actor StoreSession {
                 // A cancelled task waits for nothing.
                 await self.stopped()
             }
-            if !isSingleRun { group.addTask { await onPool { await opened.cleaning.run() } } }
+            if !isSingleRun { group.addTask { await self.clean() } }
             group.addTask { await self.saveCursors() }
             group.addTask { await onPool { await opened.state.connection.keepLogShort() } }
             group.addTask { await self.endWhenDamaged() }
@@ -166,6 +166,11 @@ actor StoreSession {
             await group.waitForAll()
         }
         control.passes.setOwner(nil)
+    }
+
+    private func clean() async {
+        let cleaning = opened.cleaning
+        do { try await onPool { try await cleaning.run() } } catch { end(error) }
     }
 
     /// Processes everything there is, once: for cron and for tests.

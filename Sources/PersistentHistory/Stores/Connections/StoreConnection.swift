@@ -1,6 +1,7 @@
 internal import CSQLiteHistory
 public import GRDB
 internal import GRDBSQLite
+internal import Glibc
 
 /// Opens connections to stores and registers the history's functions on them.
 package enum StoreConnection {
@@ -222,6 +223,11 @@ extension HistoryError {
                 hint: "Try again.", cause: error)
         case .SQLITE_CANTOPEN where DescriptorLimit.isReached:
             self = .tooManyFiles("The store \"\(path)\" cannot be used", cause: error)
+        case .SQLITE_READONLY where Self.mayBeWritten(path):
+            self.init(
+                .storeInterrupted,
+                "The store \"\(path)\" could be opened for reading alone, although it may be written.",
+                hint: "It is opened again. Mostly descriptors were lacking for a moment.", cause: error)
         case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_READONLY, .SQLITE_AUTH:
             self.init(
                 .storeUnreadable, "The store \"\(path)\" cannot be used: \(said).",
@@ -230,6 +236,14 @@ extension HistoryError {
         default:
             self.init(.sqlite, "SQLite reports for \"\(path)\": \(said).", cause: error)
         }
+    }
+
+    /// Whether this process may write a store's files. SQLite opens a file for reading alone where it cannot be
+    /// opened for writing (https://www.sqlite.org/c3ref/open.html), for whatever reason, and the connection
+    /// stays so; all of a process share the `-shm`.
+    private static func mayBeWritten(_ path: String) -> Bool {
+        guard access(path, W_OK) == 0 else { return false }
+        return ["-wal", "-shm"].allSatisfy { access(path + $0, W_OK) == 0 || errno == ENOENT }
     }
 }
 

@@ -26,7 +26,9 @@ enum fault_call {
 /* Added to the result of a refused write, of which the first half is still written. */
 #define FAULT_SHORT 0x40000000
 
-/* Returns SQLITE_OK, or the result with which the call fails. It may run on any thread, and may copy the disk. */
+/* Returns SQLITE_OK, or the result with which the call fails. It may run on any thread, and may copy the disk.
+ * SQLITE_READONLY for FAULT_OPEN opens the file for reading alone, as SQLite does where it cannot be opened for
+ * writing. */
 typedef int (*fault_decision)(void *context, int call, const char *path);
 
 typedef struct fault_disk fault_disk;

@@ -1,0 +1,47 @@
+import GRDB
+import TestSupport
+import Testing
+
+@testable import PersistentHistory
+
+/// SQLite opens a file for reading alone where it cannot be opened for writing, also for lack of descriptors.
+@Suite struct LackOfDescriptorsTests {
+    /// The next opening of each database is for reading alone.
+    private func lack(_ disk: FaultDisk) {
+        let files = Locked<Set<String>>([])
+        disk.decide { call in
+            guard call.kind == .open, call.file.hasSuffix(".sqlite") else { return .none }
+            return files.withLock { $0.insert(call.file).inserted } ? .readOnly : .none
+        }
+    }
+
+    @Test("A store that may be written, and was opened for reading alone, lacks no rights: it is opened again")
+    func store() throws {
+        let disk = try FaultDisk()
+        let store = FaultStore(folder: disk.path)
+        try store.makeUntracked()
+        lack(disk)
+        let error = #expect(throws: HistoryError.self) {
+            try StoreConnection.withConnection(to: store.path, .write) { queue in
+                try queue.writeInTransaction { try $0.execute(sql: "INSERT INTO t (n) VALUES (1)") }
+            }
+        }
+        #expect(error?.code == .storeInterrupted)
+        try Tracking.track(store.path, ["t": nil])
+    }
+
+    @Test("A state that was opened for reading alone is opened again")
+    func state() throws {
+        let disk = try FaultDisk()
+        let state = try StateDatabase(folder: disk.path, store: .sample())
+        try state.cursors.save(Checkpoint(position: 3, movedAt: .now), of: "Main")
+        try state.close()
+        lack(disk)
+        #expect(throws: HistoryError.self) {
+            try state.cursors.save(Checkpoint(position: 4, movedAt: .now), of: "Main")
+        }
+        try state.cursors.save(Checkpoint(position: 4, movedAt: .now), of: "Main")
+        #expect(try state.cursors.checkpoint(of: "Main")?.position == 4)
+        try state.close()
+    }
+}
