@@ -35,8 +35,13 @@ package enum StoreConnection {
                 let queue = try DatabaseQueue(
                     path: PlainFile.uri(file, mayMake: false, isReadOnly: mode == .read),
                     configuration: configuration)
-                // SQLite opens lazily: only the first read shows that a file is no database.
-                try queue.read { db in _ = try Int.fetchOne(db, sql: "PRAGMA schema_version") }
+                do {
+                    // SQLite opens lazily: only the first read shows that a file is no database.
+                    try queue.read { db in _ = try Int.fetchOne(db, sql: "PRAGMA schema_version") }
+                } catch {
+                    try? queue.end()
+                    throw error
+                }
                 return queue
             }
         }
