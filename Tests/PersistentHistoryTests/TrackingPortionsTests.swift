@@ -164,10 +164,10 @@ import Testing
         var portions = TrackingPortions()
         for _ in 0..<10 {
             let size = portions.size(of: 1000)
-            #expect(portions.done(size, held: .seconds(3), reading: .milliseconds(1)) == .milliseconds(200))
+            #expect(portions.done(size, held: .seconds(3), reading: .milliseconds(1)) == .milliseconds(600))
         }
         #expect(portions.size(of: 1000) == 1)
-        #expect(portions.done(1, held: .microseconds(10), reading: .zero) == .milliseconds(2))
+        #expect(portions.done(1, held: .microseconds(10), reading: .zero) == .milliseconds(6))
         #expect(portions.size(of: 1000) > 1)
     }
 }

@@ -34,7 +34,8 @@ struct TrackingPortions: Sendable, Equatable {
     mutating func done(_ tables: Int, held: Duration, reading: Duration) -> Duration {
         tracked += tables
         most = held > max(Self.longest, reading) ? max(1, tables / 2) : max(tables * 2, Self.smallest)
-        return min(max(held, .milliseconds(2)), Self.longest)
+        // Who does not wait for a lock is refused in a quarter of the time at most.
+        return min(max(held, .milliseconds(2)), Self.longest) * 3
     }
 }
 
