@@ -27,10 +27,13 @@ struct CallChecks {
     private let lateAnswers: Int64
     /// Whether stores are set back.
     private let isRestored: Bool
+    /// Whether one plugin is called for all stores.
+    private let sharesPlugin: Bool
 
     init(_ scenario: Scenario) {
-        lateAnswers = [.files, .restores].contains(scenario.kind) ? 10_000_000_000 : 0
+        lateAnswers = [.files, .restores, .folders].contains(scenario.kind) ? 10_000_000_000 : 0
         isRestored = scenario.kind == .restores
+        sharesPlugin = scenario.kind == .folders
         stores = Dictionary(uniqueKeysWithValues: scenario.stores.map { ($0.name, $0) })
     }
 
@@ -46,7 +49,10 @@ struct CallChecks {
         case "closed": openings[line[0], default: []].append(line.time)
         case "restored": succeeded = [:]
         case "told" where isRestored: succeeded = [:]
-        case "ended process": ends[line[0].replacing("p", with: "s"), default: []].append(line.time)
+        case "ended process":
+            for store in sharesPlugin ? Array(stores.keys) : [line[0].replacing("p", with: "s")] {
+                ends[store, default: []].append(line.time)
+            }
         case "calm": settle(at: .max)
         default: break
         }

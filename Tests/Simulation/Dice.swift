@@ -52,6 +52,7 @@ struct Dice {
         case .files: return isTrue(1, of: 2) ? commit(store) : loss(in: store, stores)
         case .restores: return isTrue(1, of: 2) ? commit(store) : restoreFault(in: store)
         case .machine: return isTrue(1, of: 2) ? commit(store) : machineFault(in: store)
+        case .folders: return isTrue(1, of: 2) ? commit(store) : move(of: store)
         }
     }
 
@@ -113,6 +114,17 @@ struct Dice {
         case 8: .alter(store: store)
         case 9: .kill(points: number(1...3000))
         default: .plugin(store: store, element(Manners.allCases))
+        }
+    }
+
+    private mutating func move(of store: Int) -> Step.Action {
+        switch number(0...12) {
+        case 0...3: .leave(store: store)
+        case 4...8: .come(store: store)
+        case 9: .kill(points: number(1...3000))
+        case 10: .restart
+        case 11: .stayDown(steps: number(1...3))
+        default: .plugin(store: 0, element(Manners.allCases))
         }
     }
 

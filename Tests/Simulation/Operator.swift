@@ -45,7 +45,7 @@ struct Operator: Sendable {
         case .planCleaning: send(.clean(store: store.name, dryRun: true), within: 60_000_000_000)
         case .deadLetters: send(.deadLetters(store: store.name))
         case .retry: retry(store.name)
-        case .restartPlugin: send(.restartPlugin("p\(index)"), within: 15_000_000_000)
+        case .restartPlugin: send(.restartPlugin("p\(files.isShared ? 0 : index)"), within: 15_000_000_000)
         case .others:
             for command in [ControlCommand.plugins, .hooks, .metrics, .logLevel] { send(command) }
         case .follow: follow(index)
@@ -91,6 +91,12 @@ struct Operator: Sendable {
 
     // MARK: Answers that must be true
 
+    /// Whether the daemon may not have found out yet what has become of a store.
+    private func isUnsettled(_ store: String) -> Bool {
+        let now = csimulation_now()
+        return truth.wasJustRestored(store, at: now) || truth.wasJustMoved(store, at: now)
+    }
+
     func status() -> DaemonReport? {
         let before = commits
         guard let report = send(.status, as: DaemonReport.self) else { return nil }
@@ -120,7 +126,7 @@ struct Operator: Sendable {
             let old = before[store.name, default: []].filter {
                 $0.time < asked - Settings.healthyLag - 2_000_000_000
             }
-            if truth.wasJustRestored(store.name, at: csimulation_now()) { continue }
+            if isUnsettled(store.name) { continue }
             for consumer in store.consumers {
                 if let lacks = truth.lacking(old, store, consumer, feeds: true).first {
                     violation(.untrue, "health: it is healthy, and \(lacks) is missing")
@@ -140,7 +146,7 @@ struct Operator: Sendable {
             guard send(command, as: PositionReport.self, within: 6_000_000_000) != nil, !store.skips else {
                 continue
             }
-            if !truth.wasJustRestored(store.name, at: csimulation_now()),
+            if !isUnsettled(store.name),
                 let lacks = truth.lacking(before, store, consumer, feeds: false).first
             {
                 violation(.untrue, "wait: \(newest) was reached, and \(lacks) is missing")
@@ -159,7 +165,7 @@ struct Operator: Sendable {
                 let consumer = store.consumers.first(where: { $0.author == report.consumer })
             else { continue }
             let commits = before[store.name, default: []]
-            if truth.wasJustRestored(store.name, at: csimulation_now()) { continue }
+            if isUnsettled(store.name) { continue }
             if report.state == .level, report.deadLetters ?? 0 == 0,
                 let lacks = truth.lacking(commits, store, consumer, feeds: false).first
             {

@@ -68,6 +68,8 @@ extension Step.Action {
         case .read(_, let part): "read \(part)"
         case .endRead(_, let part): "endRead \(part)"
         case .machine(let machine): "machine \(machine)"
+        case .leave: "leave"
+        case .come: "come"
         case .kill: "kill"
         case .cutPower: "cutPower"
         case .restart: "restart"
@@ -81,7 +83,7 @@ extension Step.Action {
         [
             "torn", "hold", "hold exclusively", "release", "alter", "kill", "cutPower", "restart", "stayDown",
             "remove store", "remove state", "remove replica", "read state", "read replica", "endRead state",
-            "endRead replica", "backUp", "restore in place", "restore by rename",
+            "endRead replica", "backUp", "restore in place", "restore by rename", "leave", "come",
         ]
         + Change.allCases.map { "commit \($0)" } + Manners.allCases.map { "plugin \($0)" }
         + Part.allCases.flatMap { part in Trouble.allCases.map { "disk \(part) \($0)" } + ["repair \(part)"] }

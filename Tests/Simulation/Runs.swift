@@ -50,8 +50,10 @@ struct Runs {
     func report(_ scenario: Scenario) -> Never {
         let descriptor = Int32(csimulation_report)
         do {
-            let outcome = try Run(scenario: scenario, files: Files(folder: folder)).perform(
-                templates: templates)
+            let outcome = try Run(
+                scenario: scenario, files: Files(folder: folder, isShared: scenario.kind == .folders)
+            )
+            .perform(templates: templates)
             if let record, !record.isEmpty {
                 try outcome.record.write(toFile: record, atomically: false, encoding: .utf8)
             }

@@ -158,6 +158,9 @@ struct Step: Sendable, CustomStringConvertible {
         /// Somebody removes the `-wal`, the `-shm` or both.
         case remove(store: Int, Part, Sides)
         case machine(Machine)
+        /// The store is moved out of the folder that is served, or back into it.
+        case leave(store: Int)
+        case come(store: Int)
         /// A program reads the state, or the replica, and does not end.
         case read(store: Int, Part)
         case endRead(store: Int, Part)
@@ -196,7 +199,7 @@ extension Step.Action {
         switch self {
         case .plugin(let store, let manners) where manners != .well: store
         case .disk(let store, _, _), .remove(let store, _, _), .hold(let store, _), .read(let store, _),
-            .alter(let store), .restore(let store, _):
+            .alter(let store), .restore(let store, _), .leave(let store), .come(let store):
             store
         case .reload(let change, let store, _) where change != .none: store
         default: nil
@@ -218,6 +221,8 @@ enum Kind: String, CaseIterable, Sendable {
     case restores
     /// The machine lacks threads and descriptors, loses events, is suspended, and its clock is set.
     case machine
+    /// The stores of one folder come and go, served by one entry, with one plugin.
+    case folders
 }
 
 extension Scenario {
@@ -226,8 +231,10 @@ extension Scenario {
         self.seed = seed
         self.kind = kind
         switches = dice.element([0, 1, 4, 16, 48])
-        let count = kind == .isolation ? dice.number(2...3) : kind == .power ? 1 : dice.number(1...3)
+        let count =
+            [.isolation, .folders].contains(kind) ? dice.number(2...3) : kind == .power ? 1 : dice.number(1...3)
         stores = (0..<count).map { StoreSetup(number: $0, kind, &dice) }
+        if kind == .folders { stores = stores.map { [first = stores[0]] in $0.configured(as: first) } }
         steps = []
         let theme = dice.element(Theme.all)
         stepsBefore = dice.isTrue(1, of: 3) ? dice.number(1...3) : 0
@@ -284,6 +291,13 @@ extension StoreSetup {
                 batchWindow: kind != .isolation && dice.isTrue(1, of: 4) ? dice.element([20, 200, 800]) : 0)
         }
         if kind == .faults || kind == .machine { vary(&dice) }
+    }
+
+    /// What one entry serves differs in nothing but the files.
+    fileprivate func configured(as other: StoreSetup) -> StoreSetup {
+        var setup = other
+        (setup.name, setup.usesWAL) = (name, usesWAL)
+        return setup
     }
 
     /// What the other kinds leave out, for their seeds are to stay the same.

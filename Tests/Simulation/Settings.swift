@@ -13,12 +13,15 @@ struct Settings: Sendable {
     static let healthyLag: Int64 = 6_000_000_000
 
     func write(_ scenario: Scenario, _ files: Files) throws {
-        let stores = scenario.stores.enumerated().map { store($0, $1, files) }.joined(separator: ",")
+        let isShared = files.isShared
+        let stores = scenario.stores.prefix(isShared ? 1 : .max).enumerated().map { store($0, $1, files) }
+            .joined(separator: ",")
         let configuration = """
             {"version": \(isBroken ? 2 : 1), "logLevel": "trace", "stores": [\(stores)], \
             "plugins": ["\(files.manifest)"]}
             """
-        let plugins = scenario.stores.enumerated().map { plugin($0, $1, files) }.joined(separator: ",")
+        let plugins = scenario.stores.prefix(isShared ? 1 : .max).enumerated().map { plugin($0, $1, files) }
+            .joined(separator: ",")
         try configuration.write(toFile: files.configuration, atomically: false, encoding: .utf8)
         try "{\"version\": 1, \"plugins\": [\(plugins)]}".write(
             toFile: files.manifest, atomically: false, encoding: .utf8)
@@ -34,7 +37,7 @@ struct Settings: Sendable {
         let consumers = store.consumers.map { consumer in
             var contexts: [String] = []
             if consumer.hasReplica {
-                let path = files.replica(store.name, consumer.author)
+                let path = files.replica(files.isShared ? "{name}" : store.name, consumer.author)
                 contexts.append("{\"name\": \"copy\", \"kind\": \"replica\", \"path\": \"\(path)\"}")
             }
             if consumer.hasFeed {
@@ -52,26 +55,31 @@ struct Settings: Sendable {
         let clean =
             store.cleansAfter.map { "{\"strategy\": \"byNotification\", \"times\": \($0)}" }
             ?? "{\"strategy\": \"none\"}"
+        let place =
+            files.isShared
+            ? "\"name\": \"{name}\", \"folder\": \"\(files.folder(of: store.name))\", \"pattern\": \"*.sqlite\""
+            : "\"name\": \"\(store.name)\", \"path\": \"\(files.store(store.name))\""
         return """
-            {"name": "\(store.name)", "path": "\(files.store(store.name))", "healthyLag": "\(lag)", \
+            {\(place), "healthyLag": "\(lag)", \
             "entities": {"person": {}, "item": {}}, "clean": \(clean), \
             "authors": [\((consumers + writers).joined(separator: ","))]}
             """
     }
 
     private func plugin(_ index: Int, _ store: StoreSetup, _ files: Files) -> String {
+        let stores = files.isShared ? "s*" : store.name
         let hooks = store.consumers.flatMap { consumer in
             consumer.hooks.map { hook in
                 let name = hook.name.split(separator: "/").last ?? ""
                 if hook.isMerger {
                     return """
-                        {"name": "\(name)", "kind": "merge", "store": "\(store.name)", "consumer": "\(consumer.author)"}
+                        {"name": "\(name)", "kind": "merge", "store": "\(stores)", "consumer": "\(consumer.author)"}
                         """
                 }
                 return """
                     {"name": "\(name)", "kind": "observer", "entity": "\(hook.entity ?? "*")"\(hook.filter.members), \
                     "calls": "\(hook.isForBatches ? "batch" : "transaction")", \
-                    "store": "\(store.name)", "consumer": "\(consumer.author)"}
+                    "store": "\(stores)", "consumer": "\(consumer.author)"}
                     """
             }
         }

@@ -15,6 +15,9 @@ final class Truth: Sendable {
         var altered: [String: Int64] = [:]
         var restored: [String: Int64] = [:]
         var suspended: Int64?
+        /// Stores that are not in their folder, and when each last left it or came.
+        var away: Set<String> = []
+        var moved: [String: Int64] = [:]
     }
 
     struct Commit: Sendable {
@@ -55,6 +58,13 @@ final class Truth: Sendable {
 
     func isSuspended(until time: Int64) { state.withLock { $0.suspended = time } }
 
+    func moves(_ store: String, away isAway: Bool, at time: Int64) {
+        state.withLock { state in
+            if isAway { state.away.insert(store) } else { state.away.remove(store) }
+            state.moved[store] = time
+        }
+    }
+
     func isAltered(_ store: String, at time: Int64) { state.withLock { $0.altered[store] = time } }
     func isLocked(_ store: String) { state.withLock { $0.locked[store] = false } }
     func isReleased(_ store: String) { state.withLock { _ = $0.locked.removeValue(forKey: store) } }
@@ -83,6 +93,8 @@ final class Truth: Sendable {
             case "machine" where line[0] == Machine.isSuspended.rawValue: isSuspended(until: line.time)
             case "held" where line[1] == "exclusively": isLocked(line[0])
             case "released": isReleased(line[0])
+            case "left": moves(line[0], away: true, at: line.time)
+            case "came": moves(line[0], away: false, at: line.time)
             default: break
             }
         }
@@ -108,6 +120,15 @@ final class Truth: Sendable {
     /// Whether the daemon may not have found out yet that it is another state of the store.
     func wasJustRestored(_ store: String, at time: Int64) -> Bool {
         state.withLock { $0.restored[store].map { time < $0 + 5_000_000_000 } ?? false }
+    }
+
+    func isAway(_ store: String) -> Bool { state.withLock { $0.away.contains(store) } }
+
+    /// Whether it is away, or the daemon may not have found out yet that it has come back.
+    func wasJustMoved(_ store: String, at time: Int64) -> Bool {
+        state.withLock { state in
+            state.away.contains(store) || state.moved[store].map { time < $0 + 5_000_000_000 } ?? false
+        }
     }
 
     /// Whether what was committed before a suspension may not have been delivered yet.

@@ -128,6 +128,8 @@ struct World: Sendable {
         case .read(let store, let part): _ = writer.order("read", path(store, part))
         case .endRead(let store, let part): _ = writer.order("endRead", path(store, part))
         case .machine(let machine): trouble(machine)
+        case .leave(let store): leave(store)
+        case .come(let store): come(store)
         case .kill(let points): csimulation_kill_after(UInt64(points))
         case .cutPower(let points):
             record.write("power")
@@ -159,6 +161,29 @@ struct World: Sendable {
         truth.isRestored(name, to: newest, at: csimulation_now())
     }
 
+    /// As the page Tenants says it: while nobody writes, and the log first.
+    private func leave(_ store: Int) {
+        let name = scenario.stores[store].name
+        guard !truth.isAway(name) else { return }
+        let answer = writer.order("letGo", files.store(name))[0]
+        guard answer == "ok" else { return record.write("stays", name, answer) }
+        move(files.store(name), to: files.away(name))
+        record.write("left", name)
+        truth.moves(name, away: true, at: csimulation_now())
+    }
+
+    private func come(_ store: Int) {
+        let name = scenario.stores[store].name
+        guard truth.isAway(name) else { return }
+        move(files.away(name), to: files.store(name))
+        record.write("came", name)
+        truth.moves(name, away: false, at: csimulation_now())
+    }
+
+    private func move(_ path: String, to other: String) {
+        for side in ["-wal", ""] { rename(path + side, other + side) }
+    }
+
     private func path(_ store: Int, _ part: Part) -> String {
         let setup = scenario.stores[store]
         return switch part {
@@ -172,6 +197,7 @@ struct World: Sendable {
     @discardableResult
     private func commit(_ store: Int, _ author: String, _ change: Change) -> Bool {
         let name = scenario.stores[store].name
+        guard !truth.isAway(name) else { return false }
         let answer = writer.order("commit", files.store(name), author, change.rawValue)
         note(name, author, change, answer)
         return answer[0] == "ok"
@@ -268,6 +294,7 @@ struct World: Sendable {
         trouble(.refusesNothing)
         for (index, store) in scenario.stores.enumerated() {
             release(index)
+            come(index)
             for part in Part.allCases {
                 repair(index, part)
                 if part != .store { _ = writer.order("endRead", path(index, part)) }

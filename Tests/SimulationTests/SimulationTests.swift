@@ -76,6 +76,12 @@ import Testing
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
 
+    @Test("Stores of a folder that come and go are served while they are there, and lose nothing")
+    func folders() async throws {
+        let outcome = try await simulate("--kind", "folders", "--seeds", "8", "--jobs", "2")
+        #expect(outcome.status == .exited(0), "\(outcome)")
+    }
+
     @Test("A seed gives the same record alone and behind others in one worker", arguments: [3, 52021])
     func isAlone(seed: Int) async throws {
         let folder = try TemporaryFolder(inMemory: true)
