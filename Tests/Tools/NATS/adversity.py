@@ -358,6 +358,12 @@ def between(bench):
     print("--new-epoch beside 50 commits a second")
 
 
+def counts_removed_messages():
+    """Whether removing messages by their subject gives an account no space back: nats-server before 2.9.15."""
+    said = subprocess.run([nats.SERVER, "--version"], capture_output=True, text=True).stdout
+    return tuple(int(number) for number in re.search(r"v(\d+)\.(\d+)\.(\d+)", said).groups()) < (2, 9, 15)
+
+
 def refused_snapshot(bench):
     """A snapshot that the server has no room for: publishing goes on, health is degraded, nothing is left over."""
     bench.make_store()
@@ -371,9 +377,17 @@ def refused_snapshot(bench):
     bench.publish_and_follow()
     bench.wait_level()
     # The next snapshot does not fit beside the last one.
-    for _ in range(30):
-        insert(db, 1, 70_000)
-        bench.wait_level(30)
+    try:
+        for _ in range(30):
+            insert(db, 1, 70_000)
+            bench.wait_level(30)
+    except Failure:
+        if not counts_removed_messages():
+            raise
+        bench.kill("server")
+        bench.start("server", nats.SERVER, "-c", bench.path("server.conf"), "-a", "127.0.0.1", "-p", str(bench.port))
+        bench.wait_level(60)
+        return print("this server counts what was removed until it is restarted: then publishing goes on")
     bench.await_problem("publish", "No snapshot can be published", 60)
     status, said = health(bench, "publish")
     if status != 1 or "No snapshot" not in said:
