@@ -10,8 +10,13 @@ struct JetStreamError: Error, CustomStringConvertible {
     let text: String?
 
     var isMissing: Bool { code == 404 }
-    /// Whether another publisher has sent a message in between.
-    var isOvertaken: Bool { number == 10070 || number == 10071 }
+    /// Whether another client has sent a message in between. The last code is that of replicated streams.
+    var isOvertaken: Bool { [10070, 10071, 10164].contains(number) }
+    /// The stream's last sequence, as such a refusal mostly tells it: `wrong last sequence: 12`.
+    var lastSequence: UInt64? {
+        guard number == 10071 else { return nil }
+        return text?.split(separator: " ").last.flatMap { UInt64($0) }
+    }
     var description: String {
         let text = "\(text ?? "refused") (\(number ?? code))"
         return switch number {

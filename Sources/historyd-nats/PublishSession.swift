@@ -155,32 +155,34 @@ final class PublishSession {
             try sendBegin()
             return []
         } catch let error as JetStreamError where error.isOvertaken {
-            return try fenceAgain()
+            return try fenceAgain(after: error)
         }
     }
 
     /// Fences again at the position, behind messages of other clients.
     ///
+    /// - Parameter refusal: What the server said to the last message. It tells where the stream ends: asking
+    ///   would take time in which more messages may arrive.
     /// - Throws: `SessionOver` if they are from another publisher.
-    func fenceAgain() throws -> [ForeignNote] {
+    func fenceAgain(after refusal: JetStreamError? = nil) throws -> [ForeignNote] {
         var foreign: [ForeignNote] = []
+        var refusal = refusal
         for _ in 0..<Self.fences {
-            let own = writer.session
-            let known = writer.lastAcknowledged
-            state = try jetStream.state(of: names.history)
-            if state.last > known {
-                let first = max(known + 1, state.last - min(state.last, Self.examined))
-                foreign += try (first...state.last).compactMap { try examine($0, own) }
+            let (own, known) = (writer.session, writer.lastAcknowledged)
+            let last = try refusal?.lastSequence ?? jetStream.state(of: names.history).last
+            guard last >= known else { throw SessionOver(description: "\(names.history) was set back") }
+            if last > known {
+                let first = max(known + 1, last - min(last, Self.examined))
+                foreign += try (first...last).compactMap { try examine($0, own) }
             }
-            // Messages may have arrived during the examination. If one is another publisher's, this fences that
-            // publisher off, and it reports so.
-            state = try jetStream.state(of: names.history)
             writer = try StreamWriter(
-                jetStream.connection, names.history, after: state.last, window: publication.window)
+                jetStream.connection, names.history, after: last, window: publication.window)
             do {
                 try sendBegin()
                 return foreign
-            } catch let error as JetStreamError where error.isOvertaken {}
+            } catch let error as JetStreamError where error.isOvertaken {
+                refusal = error
+            }
         }
         throw SessionOver(
             description:
@@ -276,7 +278,7 @@ final class PublishSession {
         do {
             try sendBegin()
         } catch let error as JetStreamError where error.isOvertaken {
-            _ = try fenceAgain()
+            _ = try fenceAgain(after: error)
         }
     }
 }

@@ -138,6 +138,18 @@ struct Publisher: Worker {
         }
     }
 
+    /// Publishes what is new, again if other clients have sent messages: no signal comes for that a second time.
+    private func publishBehindOthers(_ session: PublishSession) throws -> Int {
+        while true {
+            do {
+                return try session.publishNew()
+            } catch let error as JetStreamError where error.isOvertaken {
+                if wakeUp.isStopped { throw SessionOver(description: "the program stops") }
+                note(try session.fenceAgain(after: error))
+            }
+        }
+    }
+
     /// How often to look at the store while a snapshot is sent.
     private static let lookInterval: Duration = .milliseconds(20)
 
@@ -146,13 +158,7 @@ struct Publisher: Worker {
     /// - Returns: Whether there were any.
     private func look(_ session: PublishSession) throws -> Bool {
         let position = session.position
-        let bytes: Int
-        do {
-            bytes = try session.publishNew()
-        } catch let error as JetStreamError where error.isOvertaken {
-            note(try session.fenceAgain())
-            return true
-        }
+        let bytes = try publishBehindOthers(session)
         guard bytes > 0 || session.position != position else { return false }
         status.moved(session.position, of: session.store, epoch: session.epoch, bytes: bytes)
         acknowledged(session.position.number)

@@ -80,7 +80,7 @@ struct NATSTests {
     @Test(
         "The newest server: its words, losses and loads",
         .enabled(if: StreamPackages.areThere, StreamPackages.missing),
-        arguments: ["words", "remade", "beat", "refused_snapshot", "domain"])
+        arguments: ["words", "remade", "beat", "refused_snapshot", "domain", "foreign_rate"])
     func newestServer(scenario: String) async throws {
         let server = URL(filePath: StreamPackages.python).deletingLastPathComponent().appending(
             path: "nats-server")
