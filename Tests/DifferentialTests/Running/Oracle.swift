@@ -13,6 +13,8 @@ struct Oracle {
     var tables: [BinaryText: TableShape]
     /// The preserved columns of each table, in table order.
     var preserved: [BinaryText: [BinaryText]]
+    /// Columns that were dropped and had been preserved: one that comes back under its name is preserved again.
+    var dropped: [BinaryText: Set<BinaryText>] = [:]
     /// Tables of which changes may go unrecorded. An update that names no column goes before theirs.
     var mayLack: Set<BinaryText> = []
 

@@ -78,10 +78,15 @@ extension Run {
         case .renameColumn(let table, let from, let to):
             let (from, to) = (BinaryText(from), BinaryText(to))
             oracle.preserved[table] = oracle.preserved[table]?.map { $0 == from ? to : $0 }
-        case .dropColumn(let table, let column): oracle.preserved[table]?.removeAll { $0 == BinaryText(column) }
+        case .dropColumn(let table, let column):
+            let (table, column) = (BinaryText(table), BinaryText(column))
+            guard oracle.preserved[table]?.contains(column) == true else { break }
+            oracle.preserved[table]?.removeAll { $0 == column }
+            oracle.dropped[table, default: []].insert(column)
         case .renameTable(let from, let to):
             let (from, to) = (BinaryText(from), BinaryText(to))
             oracle.preserved[to] = oracle.preserved.removeValue(forKey: from)
+            oracle.dropped[to] = oracle.dropped.removeValue(forKey: from)
             if oracle.mayLack.remove(from) != nil { oracle.mayLack.insert(to) }
             if lacking.remove(from) != nil { lacking.insert(to) }
             if skipped.remove(from) != nil { skipped.insert(to) }
@@ -109,7 +114,8 @@ extension Run {
         oracle.names = KnownNames()
         for shape in shapes {
             oracle.preserved[shape.name] = shape.columns.filter {
-                oracle.preserved[shape.name]?.contains($0) ?? false
+                oracle.preserved[shape.name]?.contains($0) == true
+                    || oracle.dropped[shape.name]?.contains($0) == true
             }
         }
         try readSchemas()
