@@ -42,6 +42,10 @@ void history_survive_lost_mappings(void);
  * wal-index. The next statement reads them again, mostly from the page cache. */
 void history_forget_pages(sqlite3 *db);
 
+/* Keeps the dispatch queue on which the caller runs alive, until history_release_queue(). */
+void *history_hold_queue(void);
+void history_release_queue(void *queue);
+
 /* The connections in a transaction of a database in WAL mode, by the five read marks of its wal-index. */
 struct history_readers {
     /* The marks that other connections hold, as a bit mask. */

@@ -42,39 +42,43 @@ package struct ReplicaFile {
         // needs the file unlocked.
         _ = try sideFiles?.prepare(for: .read, timeout: .seconds(1))
         queue = try Self.translating(path, access) {
-            var configuration = CopyConnection.configuration(timeout: .seconds(1))
-            // Copying a large store takes minutes, which is too long for a stop.
-            configuration.prepareDatabase { db in
+            try DatabaseQueue.open(
+                PlainFile.uri(path, mayMake: true), CopyConnection.configuration(timeout: .seconds(1))
+            ) { db in
                 try ConnectionHardening.apply(db, .isLeftAlone)
+                // Copying a large store takes minutes, which is too long for a stop.
                 sqlite3_progress_handler(db.sqliteConnection, 10_000, { _ in Task.isCancelled ? 1 : 0 }, nil)
+            } first: { queue in
+                try queue.writeWithoutTransaction { db in
+                    // An existing file keeps its encoding.
+                    try db.execute(sql: "PRAGMA encoding = '\(encoding.rawValue)'")
+                    try Self.begin(db, path)
+                    if access != nil { try Self.keepReadable(db) }
+                }
             }
-            let queue = try DatabaseQueue(
-                path: PlainFile.uri(path, mayMake: true), configuration: configuration)
-            try queue.writeWithoutTransaction { db in
-                // An existing file keeps its encoding.
-                try db.execute(sql: "PRAGMA encoding = '\(encoding.rawValue)'")
-                try CopyConnection.refuseOthers(
-                    db, than: "historyd_replica",
-                    "The replica cannot be created at \"\(path)\": that is a database, but not a replica.",
-                    hint: "Configure another path.")
-                try CopyConnection.begin(db)
-                try db.execute(
-                    sql: """
-                        CREATE TABLE IF NOT EXISTS historyd_replica (
-                            store TEXT NOT NULL, number INTEGER NOT NULL, taken INTEGER NOT NULL, fingerprint TEXT);
-                        CREATE TABLE IF NOT EXISTS historyd_object (
-                            name TEXT PRIMARY KEY, type TEXT NOT NULL, entity TEXT NOT NULL, sql TEXT NOT NULL) WITHOUT ROWID;
-                        """)
-                try PendingObjects.make(db)
-                try Self.addFingerprint(db)
-                try Self.checkTables(db)
-                if access != nil { try Self.keepReadable(db) }
-            }
-            return queue
         }
         try sideFiles?.check()
         file = FileID(of: path)
         self.sideFiles = SideFileIDs(beside: path)
+    }
+
+    /// Makes the replica's own tables where they are missing.
+    private static func begin(_ db: Database, _ path: String) throws {
+        try CopyConnection.refuseOthers(
+            db, than: "historyd_replica",
+            "The replica cannot be created at \"\(path)\": that is a database, but not a replica.",
+            hint: "Configure another path.")
+        try CopyConnection.begin(db)
+        try db.execute(
+            sql: """
+                CREATE TABLE IF NOT EXISTS historyd_replica (
+                    store TEXT NOT NULL, number INTEGER NOT NULL, taken INTEGER NOT NULL, fingerprint TEXT);
+                CREATE TABLE IF NOT EXISTS historyd_object (
+                    name TEXT PRIMARY KEY, type TEXT NOT NULL, entity TEXT NOT NULL, sql TEXT NOT NULL) WITHOUT ROWID;
+                """)
+        try PendingObjects.make(db)
+        try addFingerprint(db)
+        try checkTables(db)
     }
 
     /// Keeps the replica usable for users that may only read. They cannot create a `-wal` and a `-shm`,

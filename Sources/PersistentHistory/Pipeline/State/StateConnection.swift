@@ -82,7 +82,7 @@ final class StateConnection: Sendable {
         assertMayWait()
         var configuration = Configuration()
         configuration.busyMode = .timeout(5)
-        configuration.prepareDatabase { db in
+        return try DatabaseQueue.open(PlainFile.uri(path, mayMake: true), configuration) { db in
             try ConnectionHardening.apply(db, .isLeftAlone)
             try db.execute(
                 sql: """
@@ -90,7 +90,6 @@ final class StateConnection: Sendable {
                     PRAGMA wal_autocheckpoint = \(longestLog)
                     """)
         }
-        return try DatabaseQueue(path: PlainFile.uri(path, mayMake: true), configuration: configuration)
     }
 
     /// How long the store has been served in total, by a monotonic clock.

@@ -26,23 +26,17 @@ package enum StoreConnection {
             var configuration = Configuration.ofStore
             configuration.readonly = mode == .read
             configuration.busyMode = LockWait.mode(timeout)
-            // The closure keeps the work limit alive as long as the connection.
-            configuration.prepareDatabase { [work] db in
-                try db.installHistory()
-                try ConnectionHardening.apply(db, schemaCode, work)
-            }
             return try rollingBack(path) { [configuration] in
-                let queue = try DatabaseQueue(
-                    path: PlainFile.uri(file, mayMake: false, isReadOnly: mode == .read),
-                    configuration: configuration)
-                do {
+                // The closure keeps the work limit alive as long as the connection.
+                try DatabaseQueue.open(
+                    PlainFile.uri(file, mayMake: false, isReadOnly: mode == .read), configuration
+                ) { [work] db in
+                    try db.installHistory()
+                    try ConnectionHardening.apply(db, schemaCode, work)
+                } first: { queue in
                     // SQLite opens lazily: only the first read shows that a file is no database.
                     try queue.read { db in _ = try Int.fetchOne(db, sql: "PRAGMA schema_version") }
-                } catch {
-                    try? queue.end()
-                    throw error
                 }
-                return queue
             }
         }
         guard try StorePath.resolve(path) == file else {
@@ -73,12 +67,13 @@ package enum StoreConnection {
         do {
             return try read()
         } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_READONLY_ROLLBACK {
-            var configuration = Configuration()
-            configuration.prepareDatabase { db in try ConnectionHardening.apply(db, .isLeftAlone) }
-            let queue = try DatabaseQueue(
-                path: PlainFile.uri(try StorePath.resolve(path), mayMake: false), configuration: configuration)
-            try queue.read { db in _ = try Int.fetchOne(db, sql: "PRAGMA schema_version") }
-            try queue.end()
+            let uri = PlainFile.uri(try StorePath.resolve(path), mayMake: false)
+            try DatabaseQueue.open(uri, Configuration()) { db in
+                try ConnectionHardening.apply(db, .isLeftAlone)
+            } first: { queue in
+                try queue.read { db in _ = try Int.fetchOne(db, sql: "PRAGMA schema_version") }
+            }
+            .end()
             return try read()
         }
     }

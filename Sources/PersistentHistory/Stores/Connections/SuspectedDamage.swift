@@ -65,14 +65,12 @@ struct SuspectedDamage: Sendable {
         var configuration = Configuration.ofStore
         configuration.readonly = true
         // This runs before GRDB's first look at the schema, which may fail.
-        configuration.prepareDatabase { db in
+        try DatabaseQueue.open(PlainFile.uri(file, mayMake: false, isReadOnly: true), configuration) { db in
             try ConnectionHardening.apply(db, .isLeftAlone)
             let found = (try writer(db), isSmall(file) ? check(db) : .didNotRun)
             answer.withLock { $0 = found }
         }
-        try DatabaseQueue(
-            path: PlainFile.uri(file, mayMake: false, isReadOnly: true), configuration: configuration
-        ).end()
+        .end()
     }
 
     /// `PRAGMA schema_version` reads the first page and parses nothing.

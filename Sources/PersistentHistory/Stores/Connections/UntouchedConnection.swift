@@ -179,7 +179,9 @@ final class UntouchedConnection: Sendable {
         }
         var configuration = Configuration.ofStore
         configuration.readonly = true
-        configuration.prepareDatabase { [work] db in
+        let how = access == .immutable ? "&immutable=1" : access == .shared ? "&readonly_shm=1" : ""
+        let uri = PlainFile.uri(file, vfs: String(cString: vfs)) + how
+        return try DatabaseQueue.open(uri, configuration) { [work] db in
             // Set before the first read, so that the wal-index is in memory.
             if access == .still { try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE") }
             // Other statements need the schema.
@@ -188,9 +190,6 @@ final class UntouchedConnection: Sendable {
             try setTimeout(db, timeout)
             try ConnectionHardening.apply(db, .isLeftAlone, work)
         }
-        let how = access == .immutable ? "&immutable=1" : access == .shared ? "&readonly_shm=1" : ""
-        let uri = PlainFile.uri(file, vfs: String(cString: vfs)) + how
-        return try DatabaseQueue(path: uri, configuration: configuration)
     }
 
     /// Connections without locks that have to stay open, by file.
