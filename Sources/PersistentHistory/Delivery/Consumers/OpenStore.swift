@@ -58,8 +58,12 @@ struct OpenStore: Sendable {
         if store.isUsedInProcess, UsedSideFiles.areLost(of: store.path) {
             throw HistoryError.sideFilesLost(of: store.path)
         }
+        // What is opened here is closed if the rest fails.
+        var opened: [() throws -> Void] = []
+        defer { for close in opened { try? close() } }
         do {
             source = try Self.source(of: store)
+            opened.append(source.close)
         } catch let error as HistoryError where error.code == .notTracked {
             throw problem ?? error
         }
@@ -79,6 +83,7 @@ struct OpenStore: Sendable {
             at: Checkpoint(position: end.number, fingerprint: end.fingerprint, movedAt: store.clock.wall()))
         state = try StateDatabase(
             folder: stateFolder, store: source.storeID, clock: store.clock, idle: idle)
+        opened.append(state.close)
         cleaning = CleaningTurns(store: store, source: source, state: state, reporter: reporter, stop: ending)
         feeds = FeedKeeper(store: store, source: source, state: state, reporter: reporter)
         reporter.report(.storeOpened(newest: try source.newestToken()))
@@ -113,6 +118,7 @@ struct OpenStore: Sendable {
         try source.stopWaitingForLocks()
         // Last, because it must be closed by hand: nothing that may fail comes after it.
         probe = try WriterProbes.shared.take(store.path)
+        opened = []
     }
 
     static func source(of store: ServedStore) throws -> any HistorySource {
