@@ -210,12 +210,24 @@ import Testing
             })
     }
 
-    /// Fails now and then, by a seed.
+    /// Fails now and then, by a seed, but seldom more than three times in a row: a single run gives a context up
+    /// that fails five times.
     final class FailureCount: @unchecked Sendable {
         private let lock = NSLock()
         private var seed: Seed
+        private var failures = 0
+        private var rest = 0
         init(_ seed: UInt64) { self.seed = Seed(seed) }
-        func isDue() throws -> Bool { lock.withLock { Int.random(in: 0..<20, using: &seed) == 0 } }
+
+        func isDue() throws -> Bool {
+            lock.withLock {
+                rest -= 1
+                guard rest < 0, Int.random(in: 0..<20, using: &seed) == 0 else { return false }
+                failures += 1
+                if failures % 3 == 0 { rest = 20 }
+                return true
+            }
+        }
     }
 
     @Test("Each change counts exactly once, whatever fails, and over new starts")

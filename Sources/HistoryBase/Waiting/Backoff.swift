@@ -8,13 +8,17 @@ package enum Backoff {
     }
 }
 
-/// Growing pauses between attempts, until one succeeds.
+/// Growing pauses between attempts, until one succeeds; and whether the failures last.
 package struct GrowingPause: Sendable {
     private let first: Duration
     private let longest: Duration
     /// How many failures are not followed by a pause.
     private let atOnce: Int
-    private var failures = 0
+    /// How many attempts in a row have failed.
+    package private(set) var failures = 0
+
+    /// A lock is held now and then: failures are reported once so many came in a row.
+    private static let lasting = 5
 
     package init(first: Duration = .milliseconds(50), longest: Duration = .seconds(30), atOnce: Int = 0) {
         (self.first, self.longest, self.atOnce) = (first, longest, atOnce)
@@ -27,5 +31,12 @@ package struct GrowingPause: Sendable {
         return Backoff.delay(afterFailures: failures - atOnce, first: first, longest: longest)
     }
 
+    /// As `next`, but no longer than this.
+    package mutating func next(atMost limit: Duration) -> Duration { min(next(), limit) }
+
     package mutating func reset() { failures = 0 }
+
+    package var isLasting: Bool { failures >= Self.lasting }
+    /// Whether the last failure is the one to be reported.
+    package var hasBegunToLast: Bool { failures == Self.lasting }
 }

@@ -190,20 +190,21 @@ struct CleaningTurns: Sendable {
 /// How long to wait between turns without effect: a pure value.
 struct TurnPace {
     private var withoutEffect = 0
-    private var failures = 0
+    private var failures = GrowingPause()
 
     /// After the first turn without effect, the next one comes as soon as a consumer has moved. Later
     /// ones come at growing intervals, because each makes a plan.
     mutating func pause(after turn: CleaningTurns.Turn) -> Duration {
         switch turn {
         case .failed:
-            failures += 1
-            return max(.seconds(1), Backoff.delay(afterFailures: failures))
+            return max(.seconds(1), failures.next())
         case .nothingToDelete, .tooYoung:
-            (withoutEffect, failures) = (withoutEffect + 1, 0)
+            withoutEffect += 1
+            failures.reset()
             return withoutEffect == 1 ? .zero : Backoff.delay(afterFailures: withoutEffect - 1)
         case .taken, .notDue:
-            (withoutEffect, failures) = (0, 0)
+            withoutEffect = 0
+            failures.reset()
             return .zero
         }
     }

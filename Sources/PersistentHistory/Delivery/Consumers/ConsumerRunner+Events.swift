@@ -193,15 +193,11 @@ extension ConsumerRunner {
         resumption(self)
     }
 
-    /// How many consecutive failures are reported: a lock is held now and then, and is reported only if
-    /// it lasts.
-    private static let lastingFailure = 5
-
     func recovered() {
-        if failures >= Self.lastingFailure {
+        if retryPause.isLasting {
             store.reporter.report(.consumerRecovered(consumer: consumer.author))
         }
-        failures = 0
+        retryPause.reset()
         guard isStateFailing else { return }
         isStateFailing = false
         store.reporter.report(.stateRecovered)
@@ -216,9 +212,8 @@ extension ConsumerRunner {
         if error.code == .tokenExpired || error.code == .tokenAhead {
             beginAgain(after: error)
         } else if error.heals {
-            failures += 1
-            let delay = Backoff.delay(afterFailures: failures)
-            if failures == Self.lastingFailure {
+            let delay = retryPause.next()
+            if retryPause.hasBegunToLast {
                 isStateFailing = error.isOfState
                 if isStateFailing { store.reporter.report(.stateFailed(error)) }
                 store.reporter.report(

@@ -23,7 +23,7 @@ extension ConsumerRunner {
         phase = .working
         pauseTimer?.cancel()
         closeWindow()
-        failures = 0
+        retryPause.reset()
         beginAfterMove()
     }
 

@@ -47,8 +47,8 @@ final class ConsumerRunner {
     var isEnding: Bool { isStopping || stop.isSignaled }
     var isInStep = false
     var startOfPass: Int64
-    /// Consecutive temporary errors, such as a lock or a full disk.
-    var failures = 0
+    /// Between attempts that fail for a temporary error, such as a lock or a full disk.
+    var retryPause = GrowingPause()
     var isStateFailing = false
     var isPrepared = false
     /// Whether it was woken and has neither caught up nor failed since; for its owner.

@@ -9,7 +9,7 @@ struct ContextTroubles {
     }
 
     private struct Trouble {
-        var failures = 0
+        var pause = GrowingPause()
         /// The stage that is known to fail.
         var stage: Stage
         var error: HistoryError
@@ -21,7 +21,7 @@ struct ContextTroubles {
     var isEmpty: Bool { troubles.isEmpty }
 
     /// What is wrong with a context that has failed several times.
-    var lasting: HistoryError? { troubles.values.first { $0.failures >= 5 }?.error }
+    var lasting: HistoryError? { troubles.values.first { $0.pause.isLasting }?.error }
 
     func error(of context: String) -> HistoryError? { troubles[context]?.error }
 
@@ -43,12 +43,11 @@ struct ContextTroubles {
         _ context: String, _ error: HistoryError, at stage: Stage, now: ContinuousClock.Instant
     ) -> Int {
         var trouble = troubles[context] ?? Trouble(stage: stage, error: error, retryAt: now)
-        trouble.failures += 1
+        trouble.retryAt = now + trouble.pause.next()
         trouble.stage = max(trouble.stage, stage)
         trouble.error = error
-        trouble.retryAt = now + Backoff.delay(afterFailures: trouble.failures)
         troubles[context] = trouble
-        return trouble.failures
+        return trouble.pause.failures
     }
 
     /// Processes a success.
@@ -58,11 +57,11 @@ struct ContextTroubles {
         guard let trouble = troubles[context] else { return nil }
         guard stage >= trouble.stage else {
             // Not proved yet. If nothing is left to write, this attempt is repeated.
-            troubles[context]?.retryAt = now + Backoff.delay(afterFailures: trouble.failures)
+            troubles[context]?.retryAt = now + Backoff.delay(afterFailures: trouble.pause.failures)
             return nil
         }
         troubles[context] = nil
-        return trouble.failures
+        return trouble.pause.failures
     }
 
     /// Ends the pauses.

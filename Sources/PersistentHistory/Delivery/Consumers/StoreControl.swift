@@ -197,16 +197,15 @@ package final class StoreControl: Sendable {
     /// Retries what another process's lock prevents: for some seconds, unless fewer attempts are
     /// requested.
     package func retryingWhileBusy<T>(attempts: Int = 9, _ body: () async throws -> T) async throws -> T {
-        var failures = 0
+        var pause = GrowingPause()
         while true {
             do {
                 return try await body()
             } catch let error as HistoryError
-                where error.code == .storeBusy && failures < attempts - 1
+                where error.code == .storeBusy && pause.failures < attempts - 1
                 && !(error.cause is StoreSession.Unresponsive)
             {
-                failures += 1
-                try await Task.sleep(for: Backoff.delay(afterFailures: failures), clock: .loop)
+                try await Task.sleep(for: pause.next(), clock: .loop)
             }
         }
     }

@@ -182,7 +182,7 @@ package struct StoreRunner: Sendable {
 private struct Trouble {
     static let longestDelay: Duration = .seconds(30)
 
-    private var failures = 0
+    private var pause = GrowingPause(longest: Self.longestDelay)
     private var said: String?
     /// How many times in a row the store was found to be damaged.
     private var damages = 0
@@ -193,19 +193,18 @@ private struct Trouble {
     /// Whether to report an error. The same error is reported once, unless the store was reported as open
     /// in between. A lock is reported only if it lasts.
     mutating func isNews(_ error: HistoryError, wasOpen: Bool) -> Bool {
-        if error.code == .storeBusy, failures < 5 { return false }
+        if error.code == .storeBusy, !pause.isLasting { return false }
         defer { said = error.message }
         return wasOpen || said != error.message
     }
 
     /// How long to wait at least: opening and closing a store also makes events.
     mutating func delay(_ error: HistoryError, wasOpen: Bool) -> Duration {
-        failures += 1
         damages = error.code == .storeCorrupt ? damages + 1 : 0
         let passesSoon = error.code == .storeBusy || error.waitsForChange && !wasOpen
         // Free disk space comes without a sign.
         let longest: Duration = passesSoon ? .seconds(1) : error.isOfState ? .seconds(5) : Self.longestDelay
-        return Backoff.delay(afterFailures: failures, longest: longest)
+        return pause.next(atMost: longest)
     }
 }
 

@@ -68,18 +68,18 @@ extension StoreSession {
 
     /// A full disk delays no consumer here: unsaved cursors only cause another fetch after a crash.
     func saveAllUntilItWorks() async throws {
-        var failures = 0
+        var pause = GrowingPause()
         while true {
             do {
                 try opened.state.cursors.flush()
-                if failures >= 5 { opened.reporter.report(.stateRecovered) }
+                if pause.isLasting { opened.reporter.report(.stateRecovered) }
                 return
             } catch let error as HistoryError
                 where error.isOfState && error.code != .stateDamaged && !opened.ending.isSignaled
             {
-                failures += 1
-                if failures == 5 { opened.reporter.report(.stateFailed(error)) }
-                await opened.ending.sleep(for: Backoff.delay(afterFailures: failures))
+                let delay = pause.next()
+                if pause.hasBegunToLast { opened.reporter.report(.stateFailed(error)) }
+                await opened.ending.sleep(for: delay)
             }
         }
     }

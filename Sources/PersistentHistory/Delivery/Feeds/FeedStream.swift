@@ -54,7 +54,7 @@ struct FeedStream {
     /// - Returns: Whole lines; nil if there are none for now.
     /// - Throws: `HistoryError`, also if the store is not open at first.
     mutating func next(_ control: StoreControl) async throws -> [UInt8]? {
-        var failures = 0
+        var pause = GrowingPause()
         while !Task.isCancelled {
             do {
                 // One step at a time: the session cannot end while a step uses it.
@@ -73,8 +73,7 @@ struct FeedStream {
                 // The store was restored. The consumer is about to start over, and its feeds with it.
                 return nil
             } catch let error as HistoryError where error.code == .storeBusy {
-                failures += 1
-                try await Task.sleep(for: Backoff.delay(afterFailures: failures), clock: .loop)
+                try await Task.sleep(for: pause.next(), clock: .loop)
             }
         }
         return nil
