@@ -210,7 +210,7 @@ import Testing
             })
     }
 
-    /// Fails now and then, by a seed, but seldom more than three times in a row: a single run gives a context up
+    /// Fails now and then, by a seed, but never more than three times in a row: a single run gives a context up
     /// that fails five times.
     final class FailureCount: @unchecked Sendable {
         private let lock = NSLock()
