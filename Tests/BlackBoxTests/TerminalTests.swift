@@ -72,6 +72,28 @@ struct TerminalTests {
         }
     }
 
+    @Test("The history's table fits into the window, and its times are whole; elsewhere nothing is cut")
+    func historyTable() async throws {
+        try await withWorkbench { bench in
+            let author = String(repeating: "Author", count: 8)
+            let context = String(repeating: "context ", count: 6)
+            try await bench.steer("track", bench.store, "person")
+            try await bench.write(
+                "INSERT INTO person (id, name) VALUES (1, 'Ada')", as: author, context: context)
+            try await onTerminal(
+                bench, "['history', '\(bench.store)']",
+                """
+                end()
+                lines = [line.rstrip('\\r') for line in written.decode().split('\\n') if line.strip()]
+                assert len(lines) == 2 and all(len(line) <= 110 for line in lines), lines
+                assert re.search(r'\\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z', lines[1]), lines
+                assert '…' in lines[1] and '\(author)' not in lines[1], lines
+                """, columns: 110)
+            let table = try await bench.steer("history", bench.store)
+            #expect(table.contains(author) && table.contains(context))
+        }
+    }
+
     @Test("top shows what status has, takes keys and another size, and leaves the terminal as it was")
     func top() async throws {
         try await withWorkbench { bench in

@@ -7,7 +7,7 @@ import HistoryConfiguration
 /// a column, but never narrows it.
 ///
 /// On a terminal, the last column gets the rest of the window. If it holds problems, text that is cut there is
-/// written in full below the table.
+/// written in full below the table. Other tables are fitted into the window: their widest columns are cut.
 struct TextTable {
     private let titles: [String]
     private var widths: [Int]
@@ -16,31 +16,53 @@ struct TextTable {
     private let columns: Int?
     /// The columns that identify a row; nil if cut text is not kept.
     private let names: [Int]?
+    /// The titles of columns that are not fitted: a part of a time, or of an object's id, is of no use.
+    private let whole: Set<String>
     private var cut: [(name: String, text: String)] = []
 
     /// The longest cell of the other columns.
     private static let longest = 50
-    /// The minimum width of the last column.
+    /// The minimum width of the last column, and of others that are cut.
     private static let shortest = 20
+    private static let shortestOther = 10
 
-    init(_ titles: [String], names: [Int]? = nil, columns: Int? = StandardOutput.columns) {
-        (self.titles, self.names, self.columns) = (titles, names, columns)
+    init(
+        _ titles: [String], names: [Int]? = nil, whole: Set<String> = [], columns: Int? = StandardOutput.columns
+    ) {
+        (self.titles, self.names, self.whole, self.columns) = (titles, names, whole, columns)
         widths = titles.map(\.width)
     }
 
     mutating func write(_ rows: [[String]], to output: inout StandardOutput) throws(StreamError) {
         var rows = rows.map { $0.map(Self.printable) }
-        if columns != nil {
-            rows = rows.map { row in row.dropLast().map { $0.cut(toWidth: Self.longest) } + row.suffix(1) }
-        }
+        var needed = widths
         for row in rows {
             for (column, cell) in row.dropLast().enumerated() {
-                widths[column] = max(widths[column], cell.width)
+                needed[column] = max(needed[column], cell.width)
             }
+        }
+        if columns != nil {
+            let most = limits(for: needed)
+            widths = widths.indices.map { max(widths[$0], min(needed[$0], most[$0])) }
+            rows = rows.map { row in
+                row.dropLast().enumerated().map { $1.cut(toWidth: max(widths[$0], most[$0])) } + row.suffix(1)
+            }
+        } else {
+            widths = needed
         }
         if !isTitled { try output.writeLine(line(titles)) }
         isTitled = true
         for row in rows { try output.writeLine(line(fitted(row))) }
+    }
+
+    /// How wide each column but the last may be.
+    private func limits(for needed: [Int]) -> [Int] {
+        func limits(_ most: Int) -> [Int] { titles.map { whole.contains($0) ? Self.longest : most } }
+        guard let columns, names == nil else { return limits(Self.longest) }
+        let fitting = (Self.shortestOther...Self.longest).last { most in
+            zip(needed, limits(most)).dropLast().reduce(Self.shortest) { $0 + min($1.0, $1.1) + 2 } <= columns
+        }
+        return limits(fitting ?? Self.shortestOther)
     }
 
     /// Writes what was cut in the last column.

@@ -33,7 +33,8 @@ struct TransactionWriter: ~Copyable {
         table = TextTable(
             ["TOKEN", "TIME", "AUTHOR", "CONTEXT", "PROCESS"] + bundle + [
                 "OPERATION", "ENTITY", "OBJECT",
-            ] + (labels.isEmpty ? [] : ["LABEL"]) + ["CHANGED"])
+            ] + (labels.isEmpty ? [] : ["LABEL"]) + ["CHANGED"],
+            whole: ["TIME", "ENTITY", "OBJECT"])
     }
 
     /// Writes what precedes the first transaction.
@@ -112,7 +113,8 @@ struct TransactionWriter: ~Copyable {
     private func rows(_ transaction: HistoryTransaction, _ changes: [HistoryChange], isEmpty: Bool)
         -> [[String]]
     {
-        let beginning = isOfCoreData ? transaction.origin : transaction.origin.dropLast()
+        var beginning = isOfCoreData ? transaction.origin : transaction.origin.dropLast()
+        beginning[0] = beginning[0].tokenNumber
         // Core Data keeps transactions that changed nothing of the recorded entities.
         if isEmpty, transaction.recreated.isEmpty { return [beginning] }
         return changes.map { change in
