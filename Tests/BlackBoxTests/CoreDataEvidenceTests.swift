@@ -89,6 +89,47 @@ struct CoreDataEvidenceTests {
         }
     }
 
+    @Test("Values before and after are in every format")
+    func values() async throws {
+        try await withWorkbench { bench in
+            let store = try store(bench, 2)
+            try store.script("UPDATE ZNOTE SET ZTEXT = 'old'")
+            try store.commit(.init(), [.init("Note", 1, .update(["text"]))])
+            try store.script(
+                """
+                BEGIN; INSERT INTO ATRANSACTION (Z_PK, ZTIMESTAMP) VALUES (4, 5);
+                INSERT INTO ACHANGE (Z_PK, ZCHANGETYPE, ZENTITY, ZENTITYPK, ZTRANSACTIONID, ZCOLUMNS)
+                SELECT 99, 1, ZENTITY, 2, 4, ZCOLUMNS FROM ACHANGE WHERE ZTRANSACTIONID = 3;
+                UPDATE Z_PRIMARYKEY SET Z_MAX = 4 WHERE Z_NAME = 'TRANSACTION';
+                UPDATE ZNOTE SET ZTEXT = 'a,"b"' WHERE Z_PK = 2; COMMIT
+                """)
+            let copy = bench.store + "-copy"
+            for suffix in ["", "-wal"] {
+                try FileManager.default.copyItem(atPath: bench.store + suffix, toPath: copy + suffix)
+            }
+            store.close()
+            func history(_ format: String) async throws -> String {
+                try await Command(
+                    Products.historyctl,
+                    ["history", copy, "--values", "--operation", "update", "--format", format]
+                ).succeed()
+            }
+            let before = #"{"source":"wal","values":{"text":"old"}}"#
+            let after = #"{"source":"wal","values":{"text":"a,\"b\""}}"#
+            let json = try await history("json")
+            #expect(json.contains(#""before":\#(before),"after":\#(after)"#), "\(json)")
+            let csv = try await history("csv").split(separator: "\n")
+            #expect(csv[0].hasSuffix(",tombstone,before,after"))
+            let quoted = [before, after].map { "\"" + $0.replacing("\"", with: "\"\"") + "\"" }
+            #expect(csv.last?.hasSuffix(",text,false,," + quoted.joined(separator: ",")) == true, "\(csv)")
+            let table = try await history("table")
+            #expect(table.contains("SOURCE") && table.contains(#"wal     text: "old" → "a,\"b\"""#), "\(table)")
+            #expect(try await history("html").contains(#""before":\#(before)"#))
+            let recorded = try await CtlStore("CREATE TABLE t (id INTEGER PRIMARY KEY);")
+            #expect(try await recorded.ctl("history", ["--values"]).status == .exited(64))
+        }
+    }
+
     @Test("One large transaction takes no more memory than a small one", .measuresMemory)
     func memory() async throws {
         try await withWorkbench { bench in

@@ -30,6 +30,15 @@ const char *history_plain_vfs(void);
  * is_still, for a database that no process uses. NULL if SQLite does not support URIs. */
 const char *history_untouching_vfs(int is_still);
 
+/* The name of a VFS for URIs that reads a database that no process uses as it was after a commit in its
+ * write-ahead log; see past.c. NULL if SQLite does not support URIs. */
+const char *history_past_vfs(void);
+
+/* Chooses that commit, before the first read: the log's first log_size bytes end with it. Pages in
+ * lost_pages, in ascending order, are never read from the database. Returns an SQLite result. */
+int history_look_back(
+    sqlite3 *db, long long log_size, int page_size, const unsigned *lost_pages, unsigned long count);
+
 /* SQLite's result for a database that was opened with history_plain_vfs(), once a part of its mapped wal-index
  * (the file whose name ends in -shm) is lost; see mappings.c. It is SQLITE_IOERR | 250 << 8. */
 #define HISTORY_IOERR_MAPPING_LOST 64010

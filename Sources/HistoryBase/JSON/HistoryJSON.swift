@@ -72,11 +72,7 @@ package enum HistoryJSON {
             json.object { json in
                 for (column, value) in tombstone.values {
                     json.name(column.name)
-                    if isTyped, column.declaredType == "Boolean", case .integer(let integer) = value {
-                        json.bool(integer != 0)
-                    } else {
-                        write(value, to: &json)
-                    }
+                    if isTyped { writeTyped(value, column, to: &json) } else { write(value, to: &json) }
                 }
             }
             guard isDated else { return }
@@ -214,6 +210,7 @@ package enum HistoryJSON {
             json.member("changedProperties", change.pointee.changedProperties)
             if let unnamed = change.pointee.unnamedProperties { writeUnnamed(unnamed, to: &json) }
         }
+        if let values = change.pointee.values { writeMembers(of: values, to: &json) }
         if operation == .delete {
             guard let tombstone = change.pointee.tombstone else { return }
             json.name("tombstone")

@@ -106,6 +106,8 @@ public struct HistoryChange: Sendable {
     public let tombstone: Tombstone?
     /// The value of an attribute that describes the object, if requested for display.
     @usableFromInline package var label: String?
+    /// The object's values before and after the change, if requested for display.
+    @usableFromInline package var values: ChangeValues?
 
     @inlinable package init(
         entity: Entity, operation: ChangeOperation, objectID: ObjectID,
@@ -126,6 +128,14 @@ extension HistoryChange {
     package func labelled(_ label: String?) -> HistoryChange {
         var change = self
         change.label = label
+        return change
+    }
+
+    package var shownValues: ChangeValues? { values }
+
+    package func with(_ values: ChangeValues?) -> HistoryChange {
+        var change = self
+        change.values = values
         return change
     }
 

@@ -27,7 +27,8 @@ enum DateArgument {
 enum TokenArgument {
     static func token(_ text: String) throws -> HistoryToken {
         guard let token = HistoryToken(text) else {
-            throw ValidationError("A token has the form <store id>:<number>; `historyctl history` prints it.")
+            throw ValidationError(
+                "A token has the form <store id>:<number>; `historyctl history --format json` prints it.")
         }
         return token
     }
@@ -37,7 +38,8 @@ enum TokenArgument {
 enum ObjectArgument {
     static func url(_ text: String) throws -> ObjectIDURL {
         guard let url = ObjectIDURL(text) else {
-            throw ValidationError("An object is given by its objectIDURL; `historyctl history` prints it.")
+            throw ValidationError(
+                "An object is given by its objectIDURL; `historyctl history --format json` prints it.")
         }
         return url
     }

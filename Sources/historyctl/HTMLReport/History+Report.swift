@@ -7,7 +7,7 @@ extension History {
         let filter = try filter(for: reader)
         var pages = try pages(reader, filter)
         var output = StandardOutput()
-        var writer = ReportWriter(reader, filter: filter, labels: try label.map { try $0.labels(reader) })
+        var writer = ReportWriter(reader, filter: filter, notes: try notes(reader))
         try writer.begin(record(isOfCoreData: reader is CoreDataReader, try Describe.json(store)), to: &output)
         do {
             while let transactions = try pages.next() { try writer.write(transactions, to: &output) }

@@ -17,7 +17,7 @@ struct ReportWriter: ~Copyable {
     /// Reads the parts of large transactions; nil if there are none.
     private let reader: (any HistoryReading)?
     private let filter: HistoryFilter
-    private let labels: [ObjectLabels]
+    private let notes: ChangeNotes
     /// Only the page's own scripts and styles have it; writers of the store cannot know it.
     private let nonce = UUID().uuidString
     private var part = JSONBytes(reservingCapacity: 2 * partSize)
@@ -27,11 +27,13 @@ struct ReportWriter: ~Copyable {
     private var (transactions, changes) = (0, 0)
     private var last: HistoryToken?
 
-    init(_ reader: (any HistoryReading)?, filter: HistoryFilter = HistoryFilter(), labels: [ObjectLabels] = [])
-    {
+    init(
+        _ reader: (any HistoryReading)?, filter: HistoryFilter = HistoryFilter(),
+        notes: ChangeNotes = ChangeNotes()
+    ) {
         self.reader = reader
         self.filter = filter
-        self.labels = labels
+        self.notes = notes
         // JavaScript rounds integers beyond 2^53.
         part.largeIntegers = .text
     }
@@ -54,13 +56,13 @@ struct ReportWriter: ~Copyable {
     }
 
     mutating func write(_ transactions: [HistoryTransaction], to output: inout StandardOutput) throws {
-        for transaction in try labels.reduce(transactions, { try $1.label($0) }) {
+        for transaction in try notes.add(to: transactions) {
             guard transaction.isLarge, let reader else {
                 try write(transaction, transaction.changes, to: &output)
                 continue
             }
             try reader.forEachPart(of: transaction, filter: filter) { changes, _ in
-                try write(transaction, labels.reduce(changes) { try $1.label($0) }, to: &output)
+                try write(transaction, notes.add(to: changes, of: transaction), to: &output)
             }
         }
     }

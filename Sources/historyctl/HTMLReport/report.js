@@ -260,7 +260,11 @@ function table(found) {
     const names = [...(change.changedProperties ?? []), ...(change.unnamedProperties ?? [])];
     what.append(names.join(", "));
     if (change.changedPropertiesUnknown && !change.unnamedProperties) what.append(make("em", names.length ? " and more that is not known" : "not known"));
-    for (const [name, value] of Object.entries(change.tombstone?.values ?? {})) what.append(make("div", `${name} was ${said(value)}`));
+    for (const [name, state] of [["before", change.before], ["after", change.after]].filter(([, each]) => each)) {
+      for (const [property, value] of Object.entries(state.values)) what.append(make("div", `${property} ${name}: ${said(value)} (${state.source})`));
+      for (const property of state.omitted ?? []) what.append(make("div", `${property} ${name}: too large to show (${state.source})`));
+    }
+    if (!change.before) for (const [name, value] of Object.entries(change.tombstone?.values ?? {})) what.append(make("div", `${name} was ${said(value)}`));
     line.append(make("td", change.operation, change.operation), make("td", change.entityName), make("td", change.label ? `${key}: ${change.label}` : key), what);
     node.append(line);
   }

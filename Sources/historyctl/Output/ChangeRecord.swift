@@ -2,16 +2,20 @@ import PersistentHistory
 
 /// Changes as lines of comma-separated values (RFC 4180, with line feeds).
 struct ChangeRecord: ~Copyable {
-    static let titles =
+    private static let titles =
         "token,timestamp,author,context,process,bundleID,operation,entity,objectID,objectIDURL,changedProperties,changedPropertiesUnknown,tombstone"
 
     /// Whether there is a column for labels.
     var hasLabels = false
+    /// Whether there are columns for the values before and after.
+    var hasValues = false
     private(set) var bytes = ByteBuffer()
     /// A buffer for members in JSON.
     private var json = JSONBytes()
     /// The transaction's fields, with which all its lines begin.
     private var origin: [UInt8] = []
+
+    var titles: String { Self.titles + (hasLabels ? ",label" : "") + (hasValues ? ",before,after" : "") }
 
     var count: Int { bytes.count }
 
@@ -19,15 +23,15 @@ struct ChangeRecord: ~Copyable {
 
     mutating func begin(_ transaction: HistoryTransaction) {
         var fields = ByteBuffer()
-        for field in transaction.origin {
+        for (index, field) in transaction.origin.enumerated() {
+            if index > 0 { fields.append(UInt8(ascii: ",")) }
             Self.append(field, to: &fields)
-            fields.append(UInt8(ascii: ","))
         }
         origin = fields.array
     }
 
     /// Begins a transaction of which only the token is known.
-    mutating func begin(token: String) { origin = Array("\(token),,,,,,".utf8) }
+    mutating func begin(token: String) { origin = Array("\(token),,,,,".utf8) }
 
     mutating func write(_ change: HistoryChange, of store: StoreID, isDated: Bool = true) {
         bytes.append(origin)
@@ -39,14 +43,20 @@ struct ChangeRecord: ~Copyable {
         field(names.joined(separator: " "))
         field(change.operation == .update ? String(change.unnamedProperties != nil) : "")
         if let tombstone = change.tombstone {
-            field(isLast: !hasLabels) {
+            field {
                 HistoryJSON.write(
                     tombstone, isTyped: change.entity.source == .coreData, isDated: isDated, to: &$0)
             }
         } else {
-            field("", isLast: !hasLabels)
+            field("")
         }
-        if hasLabels { field(change.shownLabel ?? "", isLast: true) }
+        if hasLabels { field(change.shownLabel ?? "") }
+        if hasValues {
+            for state in [change.shownValues?.before, change.shownValues?.after] {
+                if let state { field { HistoryJSON.write(state, to: &$0) } } else { field("") }
+            }
+        }
+        bytes.append("\n")
     }
 
     /// A line without an entity stands for a transaction without changes.
@@ -63,20 +73,22 @@ struct ChangeRecord: ~Copyable {
         bytes.append(origin)
         field(operation)
         field(entity)
-        bytes.append(hasLabels ? ",,,,,\n" : ",,,,\n")
+        bytes.append(",,,,,")
+        if hasLabels { bytes.append(",") }
+        bytes.append(hasValues ? ",,\n" : "\n")
     }
 
-    private mutating func field(_ text: String, isLast: Bool = false) {
+    private mutating func field(_ text: String) {
+        bytes.append(",")
         Self.append(text, to: &bytes)
-        bytes.append(isLast ? "\n" : ",")
     }
 
-    private mutating func field(isLast: Bool = false, _ write: (inout JSONBytes) -> Void) {
+    private mutating func field(_ write: (inout JSONBytes) -> Void) {
         json.removeAll()
         write(&json)
+        bytes.append(",")
         // Always in quotes.
         json.bytes.withBytes { Self.appendQuoted($0, to: &bytes) }
-        bytes.append(isLast ? "\n" : ",")
     }
 
     private static func append(_ text: String, to bytes: inout ByteBuffer) {

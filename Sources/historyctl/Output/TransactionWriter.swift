@@ -6,7 +6,7 @@ struct TransactionWriter: ~Copyable {
     /// Reads the parts of large transactions; nil if there are none.
     private let reader: (any HistoryReading)?
     private let filter: HistoryFilter
-    private let labels: [ObjectLabels]
+    private let notes: ChangeNotes
     private var json = JSONBytes(reservingCapacity: 2 * blockSize)
     private var records = ChangeRecord()
     private var table: TextTable
@@ -17,37 +17,37 @@ struct TransactionWriter: ~Copyable {
 
     /// - Parameters:
     ///   - filter: Which changes of the transactions are wanted.
-    ///   - labels: Attributes that identify the objects of changes.
+    ///   - notes: What else is shown of changes.
     init(
         _ format: HistoryFormat, _ reader: (any HistoryReading)? = nil, isOfCoreData: Bool,
-        filter: HistoryFilter,
-        labels: [ObjectLabels] = []
+        filter: HistoryFilter, notes: ChangeNotes = ChangeNotes()
     ) {
         self.isOfCoreData = isOfCoreData
-        self.labels = labels
-        records.hasLabels = !labels.isEmpty
+        self.notes = notes
+        records.hasLabels = !notes.labels.isEmpty
+        records.hasValues = notes.values != nil
         self.format = format
         self.reader = reader
         self.filter = filter
         let bundle = isOfCoreData ? ["BUNDLE"] : []
+        let origin = ["TOKEN", "TIME", "AUTHOR", "CONTEXT", "PROCESS"] + bundle
         table = TextTable(
-            ["TOKEN", "TIME", "AUTHOR", "CONTEXT", "PROCESS"] + bundle + [
-                "OPERATION", "ENTITY", "OBJECT",
-            ] + (labels.isEmpty ? [] : ["LABEL"]) + ["CHANGED"],
+            origin + ["OPERATION", "ENTITY", "OBJECT"] + (notes.labels.isEmpty ? [] : ["LABEL"])
+                + (notes.values == nil ? [] : ["SOURCE"]) + ["CHANGED"],
             whole: ["TIME", "ENTITY", "OBJECT"])
     }
 
     /// Writes what precedes the first transaction.
     func begin(_ output: inout StandardOutput) throws {
         if format == .csv {
-            try output.writeLine(ChangeRecord.titles + (labels.isEmpty ? "" : ",label"))
+            try output.writeLine(records.titles)
         }
     }
 
     mutating func write(_ transactions: [HistoryTransaction], to output: inout StandardOutput) throws {
         // The column widths are those of a page.
         var rows: [[String]] = []
-        let transactions = try labels.reduce(transactions) { try $1.label($0) }
+        let transactions = try notes.add(to: transactions)
         for transaction in transactions {
             if transaction.isLarge {
                 try writeParts(of: transaction, to: &output)
@@ -66,7 +66,7 @@ struct TransactionWriter: ~Copyable {
     {
         var isFirst = true
         try reader?.forEachPart(of: transaction, filter: filter) { changes, isLast in
-            let changes = try labels.reduce(changes) { try $1.label($0) }
+            let changes = try notes.add(to: changes, of: transaction)
             try write(transaction, changes, isFirst: isFirst, isLast: isLast, to: &output)
             isFirst = false
             try flush(to: &output)
@@ -120,10 +120,16 @@ struct TransactionWriter: ~Copyable {
         return changes.map { change in
             beginning + [
                 change.operation.rawValue, change.entity.name, object(change),
-            ] + (labels.isEmpty ? [] : [change.shownLabel ?? ""]) + [
-                (change.changedProperties + Self.unnamed(change)).joined(separator: ", ")
-            ]
+            ] + (notes.labels.isEmpty ? [] : [change.shownLabel ?? ""])
+                + (notes.values == nil ? [] : [change.shownValues?.sources ?? ""]) + [changed(change)]
         } + transaction.recreated.map { beginning + ["recreated", $0] }
+    }
+
+    private func changed(_ change: HistoryChange) -> String {
+        let values = change.shownValues?.texts(change.operation) ?? []
+        // A property with values is not named twice.
+        let names = change.changedProperties.filter { change.shownValues?.names.contains($0) != true }
+        return (values + names + Self.unnamed(change)).joined(separator: ", ")
     }
 
     private static func unnamed(_ change: HistoryChange) -> [String] {

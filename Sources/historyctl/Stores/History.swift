@@ -69,6 +69,15 @@ struct History: ParsableCommand {
 
     @Flag(
         help: ArgumentHelp(
+            "Show the values of objects before and after their changes, for stores of Core Data's.",
+            discussion: """
+                They are read from the store's write-ahead log, the present rows and the tombstones. Where none are \
+                certain, none are shown.
+                """))
+    var values = false
+
+    @Flag(
+        help: ArgumentHelp(
             "Read what is left of a damaged history of Core Data's.",
             discussion: """
                 Rows that cannot be read are passed over, and what is missing is marked. A summary goes to \
@@ -95,7 +104,7 @@ struct History: ParsableCommand {
         if let limit, limit < 0 { throw ValidationError("--limit is a number of transactions.") }
         let isSelective =
             after != nil || before != nil || since != nil || until != nil || noAuthor || object != nil
-            || limit != nil || reverse || !label.isEmpty || programs.isSelective
+            || limit != nil || reverse || values || !label.isEmpty || programs.isSelective
             || !(author + excludeAuthor + entity).isEmpty || !operation.isEmpty
         if salvage, isSelective {
             throw ValidationError("--salvage shows all that is left: only --format goes with it.")
@@ -110,8 +119,7 @@ struct History: ParsableCommand {
         var pages = try pages(reader, filter)
         var output = StandardOutput()
         var writer = TransactionWriter(
-            format, reader, isOfCoreData: reader is CoreDataReader, filter: filter,
-            labels: try label.map { try $0.labels(reader) })
+            format, reader, isOfCoreData: reader is CoreDataReader, filter: filter, notes: try notes(reader))
         try writer.begin(&output)
         do {
             while let transactions = try pages.next() { try writer.write(transactions, to: &output) }
@@ -121,6 +129,17 @@ struct History: ParsableCommand {
             throw error
         }
         try output.flush()
+    }
+
+    func notes(_ reader: any HistoryReading) throws -> ChangeNotes {
+        var notes = ChangeNotes(labels: try label.map { try $0.labels(reader) })
+        if values {
+            guard let reader = reader as? CoreDataReader else {
+                throw ValidationError("--values is for stores that Core Data or SwiftData writes.")
+            }
+            notes.values = ObjectHistory(reader)
+        }
+        return notes
     }
 
     func pages(_ reader: any HistoryReading, _ filter: HistoryFilter) throws -> HistoryPages {

@@ -61,7 +61,10 @@ import Testing
                 if batch.isLast || batch.end <= position { break }
                 position = batch.end
             }
-            _ = try history.reversedBatch(before: nil)
+            let last = try history.reversedBatch(before: nil)
+            if let reader = history as? CoreDataReader {
+                _ = try ObjectHistory(reader).add(to: last.transactions)
+            }
             if let reader = history as? CoreDataReader { _ = try CoreDataDescription(reader) }
         } catch is HistoryError {
         } catch {

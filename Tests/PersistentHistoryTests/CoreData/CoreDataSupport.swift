@@ -116,7 +116,7 @@ struct Told: Equatable {
     }
 
     /// A value as it is to be read.
-    private static func read(_ value: StoredValue, _ type: StoreModel.AttributeType) -> HistoryValue {
+    static func read(_ value: StoredValue, _ type: StoreModel.AttributeType) -> HistoryValue {
         switch (type, value) {
         case (.date, .real(let seconds)):
             let formatter = ISO8601DateFormatter()

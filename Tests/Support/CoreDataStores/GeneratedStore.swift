@@ -49,12 +49,24 @@ public final class GeneratedStore {
         }
     }
 
+    /// An object, with its attributes and to-one relationships that are not null.
+    public struct Object: Sendable, Hashable {
+        public var entity: String
+        public var values: [String: StoredValue] = [:]
+    }
+
+    /// By the name of the root entity, and the number.
+    public typealias Objects = [String: [Int64: Object]]
+
     public struct Transaction: Sendable {
         public var number: Int64
         public var origin: Origin
         /// In seconds since 2001.
         public var time: Double
         public var changes: [Change]
+        /// All objects before and after it, in a store with values.
+        public var before: Objects = [:]
+        public var after: Objects = [:]
     }
 
     public let path: String
@@ -64,6 +76,10 @@ public final class GeneratedStore {
     /// The current content of the history.
     public private(set) var transactions: [Transaction] = []
     public private(set) var layouts: [String: PropertyLayout] = [:]
+    /// Whether objects have values.
+    private let hasValues: Bool
+    /// The present objects, in a store with values.
+    public private(set) var objects: Objects = [:]
     private var numbers: [String: Int64] = [:]
     private var nextTransaction: Int64 = 1
     private var nextChange: Int64 = 1
@@ -75,9 +91,10 @@ public final class GeneratedStore {
     public init(
         _ path: String, _ model: StoreModel, uuid: String = "0F0E0D0C-0B0A-4908-8706-050403020100",
         layout: Layout = .strings, journal: String = "WAL", hasModel: Bool = true, isIndexed: Bool = true,
-        random: any RandomNumberGenerator
+        hasValues: Bool = false, random: any RandomNumberGenerator
     ) throws {
         (self.path, self.uuid, self.layout, self.model, self.random) = (path, uuid, layout, model, random)
+        self.hasValues = hasValues
         connection = try Connection(path)
         try connection.script(
             "PRAGMA auto_vacuum = 2; PRAGMA journal_mode = \(journal); PRAGMA synchronous = OFF; BEGIN")
@@ -128,6 +145,7 @@ public final class GeneratedStore {
     public func commit(_ origin: Origin, time: Double? = nil, _ changes: [Change]) throws -> Transaction {
         let number = nextTransaction
         let time = time ?? 700_000_000 + Double(number) + 0.125
+        let before = objects
         var written = changes
         try connection.script("BEGIN IMMEDIATE")
         try write(origin, number, time)
@@ -144,7 +162,8 @@ public final class GeneratedStore {
             "UPDATE Z_PRIMARYKEY SET Z_MAX = ? WHERE Z_NAME = 'CHANGE'", [.integer(nextChange - 1)])
         try connection.script("COMMIT")
         nextTransaction += 1
-        let transaction = Transaction(number: number, origin: origin, time: time, changes: written)
+        let transaction = Transaction(
+            number: number, origin: origin, time: time, changes: written, before: before, after: objects)
         transactions.append(transaction)
         return transaction
     }
@@ -205,7 +224,56 @@ public final class GeneratedStore {
         case .update: break
         case .delete: try connection.run("DELETE FROM \(table) WHERE Z_PK = ?", [.integer(change.object)])
         }
+        if hasValues { try writeValues(change, table) }
     }
+
+    private func writeValues(_ change: Change, _ table: String) throws {
+        let root = model.line(of: change.entity).first?.name ?? ""
+        switch change.operation {
+        case .insert:
+            objects[root, default: [:]][change.object] = Object(entity: change.entity)
+            try setValues(change.entity, change.object) { _ in true }
+        case .update(let names): try setValues(change.entity, change.object) { names.contains($0) }
+        case .delete: objects[root]?[change.object] = nil
+        }
+    }
+
+    /// Gives properties of an object other values; also without a trace in the history.
+    public func setValues(_ entity: String, _ number: Int64, _ isWanted: (String) -> Bool) throws {
+        let line = model.line(of: entity)
+        let root = line.first?.name ?? ""
+        guard objects[root]?[number]?.entity == entity else { return }
+        let attributes = line.flatMap(\.attributes).filter { !$0.isTransient }.map {
+            ($0.name, Optional($0.type))
+        }
+        let toOne = line.flatMap(\.relationships).filter { !$0.isToMany }.map {
+            ($0.name, StoreModel.AttributeType?.none)
+        }
+        for (name, type) in attributes + toOne where isWanted(name) {
+            let value = anyValue(type)
+            try connection.run(
+                "UPDATE Z\(root.uppercased()) SET \"Z\(name.uppercased())\" = ? WHERE Z_PK = ?",
+                [value, .integer(number)])
+            objects[root]?[number]?.values[name] = value == .null ? nil : value
+        }
+    }
+
+    private func anyValue(_ type: StoreModel.AttributeType?) -> StoredValue {
+        func made<R: RandomNumberGenerator>(_ random: inout R) -> StoredValue {
+            if Int.random(in: 0..<6, using: &random) == 0 { return .null }
+            guard let type else { return .integer(Int64.random(in: 1...50, using: &random)) }
+            let value = StoredValue.any(type, &random)
+            // SQLite keeps a date without a fraction as an integer.
+            if type == .date, case .real(let seconds) = value, Bool.random(using: &random) {
+                return .real(seconds.rounded())
+            }
+            return value
+        }
+        return made(&random)
+    }
+
+    /// Runs statements on the app's connection, such as a checkpoint.
+    public func script(_ statements: String) throws { try connection.script(statements) }
 
     /// The attributes that tombstones of an entity keep, in order.
     public func preserved(_ entity: String) -> [StoreModel.Attribute] {
@@ -307,8 +375,7 @@ public final class GeneratedStore {
                 }
             }
             for attribute in entity.attributes where !attribute.isTransient {
-                columns.append(
-                    "\"Z\(attribute.name.uppercased())\" \(attribute.type == .date ? "TIMESTAMP" : "VARCHAR")")
+                columns.append("\"Z\(attribute.name.uppercased())\" \(attribute.type.columnType)")
             }
         }
         let table = "Z" + root.uppercased()

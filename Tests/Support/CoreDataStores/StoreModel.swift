@@ -5,6 +5,18 @@ public struct StoreModel: Sendable {
         case integer16 = 100, integer32 = 200, integer64 = 300, decimal = 400, double = 500, float = 600
         case string = 700, boolean = 800, date = 900, binary = 1000, uuid = 1100, uri = 1200, transformable =
             1800
+
+        /// The type of a column, as Core Data declares it.
+        var columnType: String {
+            switch self {
+            case .integer16, .integer32, .integer64, .boolean: "INTEGER"
+            case .decimal: "DECIMAL"
+            case .double, .float: "FLOAT"
+            case .string, .uri: "VARCHAR"
+            case .date: "TIMESTAMP"
+            case .binary, .uuid, .transformable: "BLOB"
+            }
+        }
     }
 
     public struct Attribute: Sendable {

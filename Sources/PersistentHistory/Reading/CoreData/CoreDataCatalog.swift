@@ -10,6 +10,11 @@ struct CoreDataCatalog: Sendable {
         fileprivate let metadata: [UInt8]
         fileprivate let modelSize: Int64
         let numbers: [PrimaryKey]
+
+        /// Whether entities and properties are the same.
+        func hasModel(of other: Version) -> Bool {
+            schema == other.schema && modelSize == other.modelSize && numbers == other.numbers
+        }
     }
 
     /// A row of `Z_PRIMARYKEY`.

@@ -172,9 +172,10 @@ final class UntouchedConnection: Sendable {
 
     private static func connect(
         _ file: String, _ access: UntouchedAccess, _ timeout: Duration, _ work: WorkLimit,
-        _ look: (@Sendable (Database) throws -> Void)? = nil
+        past: (size: Int64, log: LoggedCommits)? = nil, _ look: (@Sendable (Database) throws -> Void)? = nil
     ) throws -> DatabaseQueue {
-        guard let vfs = history_untouching_vfs(access == .still ? 1 : 0) else {
+        let name = past == nil ? history_untouching_vfs(access == .still ? 1 : 0) : history_past_vfs()
+        guard let vfs = name else {
             throw HistoryError(.sqlite, "This SQLite cannot open a store without a trace: it knows no URIs.")
         }
         var configuration = Configuration.ofStore
@@ -184,6 +185,7 @@ final class UntouchedConnection: Sendable {
         return try DatabaseQueue.open(uri, configuration) { [work] db in
             // Set before the first read, so that the wal-index is in memory.
             if access == .still { try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE") }
+            if let past { try past.log.lookBack(db, past.size) }
             // Other statements need the schema.
             try look?(db)
             try db.execute(sql: "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -1024")
@@ -191,6 +193,15 @@ final class UntouchedConnection: Sendable {
             try ConnectionHardening.apply(db, .isLeftAlone, work)
         }
     }
+
+    /// Opens a store that no process uses as it was after a commit in its log.
+    ///
+    /// - Parameter size: The size of the log up to that commit.
+    static func openPast(_ file: String, _ log: LoggedCommits, _ size: Int64) throws -> DatabaseQueue {
+        try connect(file, .still, .zero, WorkLimit(), past: (size, log))
+    }
+
+    static func endPast(_ queue: DatabaseQueue, of file: String) throws { try end(queue, .still, of: file) }
 
     /// Connections without locks that have to stay open, by file.
     private static let waiting = Locked<[FileID: [DatabaseQueue]]>([:])
