@@ -282,7 +282,9 @@ import Testing
                 import pty
                 pty.spawn(["\(BuiltProducts.historyctl)", "history", path])
                 """)
-        #expect(output.contains("id=\"" + String(repeating: "x", count: 45) + "…\r\n"), "\(output)")
+        #expect(output.contains("id=\"xxx") && output.contains("x…\r\n"), "\(output)")
+        #expect(output.split(separator: "\r\n").allSatisfy { $0.count <= 80 }, "\(output)")
+        #expect(!output.contains("AUTHOR") && output.hasPrefix("TOKEN  TIME"), "Empty columns are left out.")
     }
 
     /// `head` has seen enough: no message, and no further work.

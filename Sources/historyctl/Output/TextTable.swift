@@ -7,7 +7,8 @@ import HistoryConfiguration
 /// a column, but never narrows it.
 ///
 /// On a terminal, the last column gets the rest of the window. If it holds problems, text that is cut there is
-/// written in full below the table. Other tables are fitted into the window: their widest columns are cut.
+/// written in full below the table. A table with firm columns fits into the window: columns without content are left
+/// out, then spare ones, and the widest of the others are cut.
 struct TextTable {
     private let titles: [String]
     private var widths: [Int]
@@ -16,53 +17,88 @@ struct TextTable {
     private let columns: Int?
     /// The columns that identify a row; nil if cut text is not kept.
     private let names: [Int]?
-    /// The titles of columns that are not fitted: a part of a time, or of an object's id, is of no use.
-    private let whole: Set<String>
+    /// The columns that are never cut; nil if the table may be wider than the window.
+    private let firm: Set<Int>?
+    /// The columns to leave out if all of them would get too narrow, the least important first.
+    private let spare: [Int]
+    /// The columns with content so far.
+    private var filled: Set<Int> = []
+    /// The columns that are shown, and their widths.
+    private var shown: [Int]
     private var cut: [(name: String, text: String)] = []
 
     /// The longest cell of the other columns.
     private static let longest = 50
-    /// The minimum width of the last column, and of others that are cut.
+    /// The minimum width of the last column.
     private static let shortest = 20
-    private static let shortestOther = 10
+
+    /// The smallest width of a column that is cut, and the smallest one as long as others can be left out.
+    private static let narrowest = 4
+    private static let readable = 12
 
     init(
-        _ titles: [String], names: [Int]? = nil, whole: Set<String> = [], columns: Int? = StandardOutput.columns
+        _ titles: [String], names: [Int]? = nil, firm: Set<Int>? = nil, spare: [Int] = [],
+        columns: Int? = StandardOutput.columns
     ) {
-        (self.titles, self.names, self.whole, self.columns) = (titles, names, whole, columns)
+        (self.titles, self.names, self.columns) = (titles, names, columns)
+        self.firm = columns == nil ? nil : firm
+        self.spare = spare
         widths = titles.map(\.width)
+        shown = Array(titles.indices)
     }
 
     mutating func write(_ rows: [[String]], to output: inout StandardOutput) throws(StreamError) {
         var rows = rows.map { $0.map(Self.printable) }
-        var needed = widths
-        for row in rows {
-            for (column, cell) in row.dropLast().enumerated() {
-                needed[column] = max(needed[column], cell.width)
-            }
+        if firm != nil {
+            rows = rows.map { $0 + [String](repeating: "", count: max(0, titles.count - $0.count)) }
         }
         if columns != nil {
-            let most = limits(for: needed)
-            widths = widths.indices.map { max(widths[$0], min(needed[$0], most[$0])) }
-            rows = rows.map { row in
-                row.dropLast().enumerated().map { $1.cut(toWidth: max(widths[$0], most[$0])) } + row.suffix(1)
-            }
-        } else {
-            widths = needed
+            rows = rows.map { row in row.dropLast().map { $0.cut(toWidth: Self.longest) } + row.suffix(1) }
         }
-        if !isTitled { try output.writeLine(line(titles)) }
+        for row in rows {
+            for (column, cell) in row.dropLast().enumerated() {
+                widths[column] = max(widths[column], cell.width)
+            }
+        }
+        var widths = widths
+        if let firm, let columns {
+            widths = fit(rows, into: columns, firm)
+            rows = rows.map { row in shown.map { row[$0].cut(toWidth: $0 == shown.last ? .max : widths[$0]) } }
+            widths = shown.map { widths[$0] }
+        }
+        if !isTitled {
+            try output.writeLine(
+                line(zip(shown.map { titles[$0] }, widths).map { $0.cut(toWidth: $1) }, widths))
+        }
         isTitled = true
-        for row in rows { try output.writeLine(line(fitted(row))) }
+        for row in rows { try output.writeLine(line(fitted(row, widths), widths)) }
     }
 
-    /// How wide each column but the last may be.
-    private func limits(for needed: [Int]) -> [Int] {
-        func limits(_ most: Int) -> [Int] { titles.map { whole.contains($0) ? Self.longest : most } }
-        guard let columns, names == nil else { return limits(Self.longest) }
-        let fitting = (Self.shortestOther...Self.longest).last { most in
-            zip(needed, limits(most)).dropLast().reduce(Self.shortest) { $0 + min($1.0, $1.1) + 2 } <= columns
+    /// Chooses the columns to show, and their widths. If other columns are shown than before, the titles are written
+    /// again.
+    private mutating func fit(_ rows: [[String]], into window: Int, _ firm: Set<Int>) -> [Int] {
+        for row in rows { filled.formUnion(row.indices.filter { !row[$0].isEmpty }) }
+        var visible = titles.indices.filter { filled.contains($0) || firm.contains($0) }
+        var widths = widths
+        // The last column needs no more than its content.
+        if let last = visible.last {
+            let content = rows.map { $0[last].width }.max() ?? 0
+            widths[last] = min(max(widths[last], content), Self.shortest)
         }
-        return limits(fitting ?? Self.shortestOther)
+        func width(softAtMost most: Int) -> Int {
+            visible.reduce(-2) { $0 + 2 + (firm.contains($1) ? widths[$1] : min(widths[$1], most)) }
+        }
+        for column in spare where width(softAtMost: Self.readable) > window {
+            visible.removeAll { $0 == column }
+        }
+        if visible != shown { (shown, isTitled) = (visible, false) }
+        let soft = visible.dropLast().filter { !firm.contains($0) }
+        while width(softAtMost: .max) > window, let widest = soft.max(by: { widths[$0] < widths[$1] }),
+            widths[widest] > Self.narrowest
+        {
+            widths[widest] -= 1
+        }
+        return widths
     }
 
     /// Writes what was cut in the last column.
@@ -72,17 +108,18 @@ struct TextTable {
     }
 
     /// The row, with its last cell cut to the window.
-    private mutating func fitted(_ row: [String]) -> [String] {
+    private mutating func fitted(_ row: [String], _ widths: [Int]) -> [String] {
         guard let columns, let last = row.last else { return row }
         let room = columns - widths.dropLast().reduce(0) { $0 + $1 + 2 }
-        let shown = last.cut(toWidth: max(names == nil ? Self.longest : Self.shortest, room))
+        let least = firm != nil ? Self.narrowest : names == nil ? Self.longest : Self.shortest
+        let shown = last.cut(toWidth: max(least, room))
         if shown != last, let names {
             cut.append((names.filter(row.indices.contains).map { row[$0] }.joined(separator: "/"), last))
         }
         return row.dropLast() + [shown]
     }
 
-    private func line(_ cells: [String]) -> String {
+    private func line(_ cells: [String], _ widths: [Int]) -> String {
         var line = ""
         var blanks = 0
         for (cell, width) in zip(cells, widths) {

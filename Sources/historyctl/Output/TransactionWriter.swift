@@ -33,8 +33,8 @@ struct TransactionWriter: ~Copyable {
         let origin = ["TOKEN", "TIME", "AUTHOR", "CONTEXT", "PROCESS"] + bundle
         table = TextTable(
             origin + ["OPERATION", "ENTITY", "OBJECT"] + (notes.labels.isEmpty ? [] : ["LABEL"])
-                + (notes.values == nil ? [] : ["SOURCE"]) + ["CHANGED"],
-            whole: ["TIME", "ENTITY", "OBJECT"])
+                + (notes.values == nil ? [] : ["SOURCE"]) + ["CHANGED"], firm: [0, 1, origin.count],
+            spare: (isOfCoreData ? [5] : []) + [3, 4, 2])
     }
 
     /// Writes what precedes the first transaction.
