@@ -73,7 +73,7 @@ struct NATSTests {
         arguments: [
             "words", "status_header", "remade", "lost_consumer", "mute", "slow_publisher", "slow_follower",
             "between", "expired", "copied", "two_publishers",
-            "two_followers", "beat", "domain", "foreign_rate", "refused_snapshot",
+            "two_followers", "beat", "domain", "foreign_rate",
         ])
     func adversity(scenario: String) async throws { try await run(scenario, in: "adversity.py") }
 
