@@ -47,6 +47,23 @@ struct IdleTests {
         }
     }
 
+    @Test(
+        "A store that cannot be opened wakes nobody up",
+        .disabled(if: Sanitizers.watchThreads, "the thread sanitizer's own thread never sleeps"))
+    func damaged() async throws {
+        try await withWorkbench { bench in
+            try bench.folder.write("damaged.sqlite", String(repeating: "no database ", count: 1000))
+            try bench.configure(
+                StoreSetup(), StoreSetup(name: "damaged", path: "damaged.sqlite"), plugins: [])
+            let daemon = try await bench.startDaemon()
+            // A pool that looks at its threads each second would make five.
+            try await eventually("the daemon sleeps", state: { daemon.log.joined(separator: "\n") }) {
+                try await daemon.wakeUps(in: .seconds(5)) <= 2
+            }
+            try await daemon.stop()
+        }
+    }
+
     @Test("A store at rest has its state closed, and no pages in memory")
     func rest() async throws {
         try await withWorkbench { bench in
