@@ -30,6 +30,24 @@ import Testing
         try Tracking.track(store.path, ["t": nil])
     }
 
+    @Test("A folder in which no journal can be made is a matter of rights: a new opening would not help")
+    func folder() throws {
+        let disk = try FaultDisk()
+        let store = FaultStore(folder: disk.path)
+        try store.make(journal: "DELETE")
+        // As SQLite's own VFS says it.
+        disk.decide { call in
+            call.kind == .open && call.file.hasSuffix("-journal")
+                ? .result(ResultCode.SQLITE_READONLY_DIRECTORY.rawValue) : .none
+        }
+        let error = #expect(throws: HistoryError.self) {
+            try StoreConnection.withConnection(to: store.path, .write) { queue in
+                try queue.writeInTransaction { try $0.execute(sql: "INSERT INTO t (n) VALUES (1)") }
+            }
+        }
+        #expect(error?.code == .storeUnreadable)
+    }
+
     @Test("A state that was opened for reading alone is opened again")
     func state() throws {
         let disk = try FaultDisk()

@@ -223,7 +223,7 @@ extension HistoryError {
                 hint: "Try again.", cause: error)
         case .SQLITE_CANTOPEN where DescriptorLimit.isReached:
             self = .tooManyFiles("The store \"\(path)\" cannot be used", cause: error)
-        case .SQLITE_READONLY where Self.mayBeWritten(path):
+        case _ where error.extendedResultCode == .SQLITE_READONLY && Self.mayBeWritten(path):
             self.init(
                 .storeInterrupted,
                 "The store \"\(path)\" could be opened for reading alone, although it may be written.",
@@ -240,7 +240,8 @@ extension HistoryError {
 
     /// Whether this process may write a store's files. SQLite opens a file for reading alone where it cannot be
     /// opened for writing (https://www.sqlite.org/c3ref/open.html), for whatever reason, and the connection
-    /// stays so; all of a process share the `-shm`.
+    /// stays so; all of a process share the `-shm`. Its extended results have other reasons, such as a folder
+    /// in which no journal can be made.
     private static func mayBeWritten(_ path: String) -> Bool {
         guard access(path, W_OK) == 0 else { return false }
         return ["-wal", "-shm"].allSatisfy { access(path + $0, W_OK) == 0 || errno == ENOENT }
