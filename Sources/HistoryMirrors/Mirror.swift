@@ -42,27 +42,28 @@ package final class Mirror {
         try Self.translating(path) {
             var configuration = CopyConnection.configuration(timeout: .seconds(5))
             configuration.label = "historyd-nats"
-            // It switches triggers off, among them the mirror's own, which refuse other writers.
-            configuration.prepareDatabase { db in try ConnectionHardening.apply(db, .isLeftAlone) }
-            let queue = try DatabaseQueue(
-                path: PlainFile.uri(path, mayMake: encoding != nil), configuration: configuration)
-            try queue.writeWithoutTransaction { db in
-                if let encoding, ["UTF-8", "UTF-16le", "UTF-16be"].contains(encoding) {
-                    try db.execute(sql: "PRAGMA encoding = '\(encoding)'")
-                }
-                try CopyConnection.refuseOthers(
-                    db, than: "historyd_mirror",
-                    "The mirror cannot be kept at \"\(path)\": that is a database of something else.",
-                    hint: "Name a path of its own in the configuration.")
-                try CopyConnection.begin(db)
-                // A checkpoint waits for the disk, and delays the commits after it: run it four times as rarely
-                // as usual.
-                try db.execute(sql: "PRAGMA wal_autocheckpoint = 4000")
-                if try StoreRecorder.isMirror(db) { position = try MirrorPosition(db) }
+            queue = try DatabaseQueue.open(PlainFile.uri(path, mayMake: encoding != nil), configuration) { db in
+                // It switches triggers off, among them the mirror's own, which refuse other writers.
+                try ConnectionHardening.apply(db, .isLeftAlone)
+            } first: { queue in
+                try queue.writeWithoutTransaction { try begin($0, encoding) }
             }
-            self.queue = queue
         }
         file = FileID(of: path)
+    }
+
+    private func begin(_ db: Database, _ encoding: String?) throws {
+        if let encoding, ["UTF-8", "UTF-16le", "UTF-16be"].contains(encoding) {
+            try db.execute(sql: "PRAGMA encoding = '\(encoding)'")
+        }
+        try CopyConnection.refuseOthers(
+            db, than: "historyd_mirror",
+            "The mirror cannot be kept at \"\(path)\": that is a database of something else.",
+            hint: "Name a path of its own in the configuration.")
+        try CopyConnection.begin(db)
+        // A checkpoint waits for the disk, and delays the commits after it: run it four times as rarely as usual.
+        try db.execute(sql: "PRAGMA wal_autocheckpoint = 4000")
+        if try StoreRecorder.isMirror(db) { position = try MirrorPosition(db) }
     }
 
     private static func translating<T>(_ path: String, _ body: () throws -> T) throws -> T {

@@ -48,7 +48,7 @@ struct IdleTests {
     }
 
     @Test(
-        "A store that cannot be opened wakes nobody up",
+        "A daemon sleeps beside a store that cannot be opened",
         .disabled(if: Sanitizers.watchThreads, "the thread sanitizer's own thread never sleeps"))
     func damaged() async throws {
         try await withWorkbench { bench in

@@ -161,7 +161,7 @@ struct World: Sendable {
         truth.isRestored(name, to: newest, at: csimulation_now())
     }
 
-    /// As the page Tenants says it: while nobody writes, and the log first.
+    /// As the page Tenants says it: while no program writes, and the log first.
     private func leave(_ store: Int) {
         let name = scenario.stores[store].name
         guard !truth.isAway(name) else { return }

@@ -31,9 +31,6 @@ package struct GrowingPause: Sendable {
         return Backoff.delay(afterFailures: failures - atOnce, first: first, longest: longest)
     }
 
-    /// As `next`, but no longer than this.
-    package mutating func next(atMost limit: Duration) -> Duration { min(next(), limit) }
-
     package mutating func reset() { failures = 0 }
 
     package var isLasting: Bool { failures >= Self.lasting }

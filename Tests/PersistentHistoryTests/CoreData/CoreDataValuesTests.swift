@@ -86,8 +86,7 @@ import Testing
     @Test("All values are found where the log has all commits")
     func everything() throws {
         let folder = try TemporaryFolder(inMemory: true)
-        let store = try GeneratedStore(
-            folder.file("s.sqlite"), Self.note, hasValues: true, random: SplitMix(state: 3))
+        let store = try noteStore(folder)
         try store.commit([.init("Note", 1, .insert), .init("Note", 2, .insert)])
         try store.commit([.init("Note", 1, .update(["text", "next"]))])
         // This leaves no trace in the history.
@@ -114,11 +113,14 @@ import Testing
         #expect(rest.before == [:] && rest.after == [.current: 1])
     }
 
+    private func noteStore(_ folder: TemporaryFolder) throws -> GeneratedStore {
+        try GeneratedStore(folder.file("s.sqlite"), Self.note, hasValues: true, random: SplitMix(state: 3))
+    }
+
     @Test("Two changes of an object in one transaction have no values")
     func twice() throws {
         let folder = try TemporaryFolder(inMemory: true)
-        let store = try GeneratedStore(
-            folder.file("s.sqlite"), Self.note, hasValues: true, random: SplitMix(state: 3))
+        let store = try noteStore(folder)
         try store.commit([.init("Note", 1, .insert), .init("Note", 1, .update(["text"]))])
         #expect(try read(copy(store, folder, "t.sqlite")).flatMap(\.changes).allSatisfy { $0.values == nil })
         store.close()
@@ -127,8 +129,7 @@ import Testing
     @Test("Two transactions in one commit have no state between them")
     func oneCommit() throws {
         let folder = try TemporaryFolder(inMemory: true)
-        let store = try GeneratedStore(
-            folder.file("s.sqlite"), Self.note, hasValues: true, random: SplitMix(state: 3))
+        let store = try noteStore(folder)
         try store.commit([.init("Note", 1, .insert)])
         let raw = try RawStore(store.path)
         try raw.script(
@@ -150,8 +151,7 @@ import Testing
     @Test("Values too large to show are named")
     func large() throws {
         let folder = try TemporaryFolder(inMemory: true)
-        let store = try GeneratedStore(
-            folder.file("s.sqlite"), Self.note, hasValues: true, random: SplitMix(state: 3))
+        let store = try noteStore(folder)
         try store.commit([.init("Note", 1, .insert)])
         try store.script("UPDATE ZNOTE SET ZTEXT = printf('%.*c', 70000, 'x')")
         store.close()

@@ -204,7 +204,7 @@ private struct Trouble {
         let passesSoon = error.code == .storeBusy || error.waitsForChange && !wasOpen
         // Free disk space comes without a sign.
         let longest: Duration = passesSoon ? .seconds(1) : error.isOfState ? .seconds(5) : Self.longestDelay
-        return pause.next(atMost: longest)
+        return min(pause.next(), longest)
     }
 }
 

@@ -112,3 +112,20 @@ struct ObjectColumns: Sendable {
         }
     }
 }
+
+/// Objects' rows in one state of a store. Where a table is damaged, or not that of the model, there are none.
+struct ObjectRows {
+    private let catalog: CoreDataCatalog
+    /// By the entity's number.
+    private var columns: [Int64: ObjectColumns?] = [:]
+
+    init(_ catalog: CoreDataCatalog) { self.catalog = catalog }
+
+    /// As `ObjectColumns.row`; nil also if it cannot be read.
+    mutating func row(_ db: Database, _ entity: Int64, _ object: Int64, room: Int) -> ObjectColumns.Row? {
+        if columns[entity] == nil {
+            columns[entity] = .some(try? ObjectColumns(db, catalog, entity: entity))
+        }
+        return try? columns[entity]??.row(db, of: object, room: room)
+    }
+}

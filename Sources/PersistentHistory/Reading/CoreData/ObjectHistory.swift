@@ -36,7 +36,7 @@ package final class ObjectHistory {
     private func add(to groups: [(number: Int64, changes: [HistoryChange])]) throws -> [[HistoryChange]] {
         try reader.read { db, catalog in
             let latest = try latest(db, groups)
-            var columns: [Int64: ObjectColumns?] = [:]
+            var rows = ObjectRows(catalog)
             let past = states(catalog)
             return groups.map { number, changes in
                 // Opened only where there is something to find.
@@ -53,12 +53,7 @@ package final class ObjectHistory {
                     if past?.isOutdated == true { (before, after) = (nil, nil) }
                     var current: ObjectColumns.Row?
                     if after == nil, change.operation != .delete, latest[object]?.number == number {
-                        // A damaged table costs no more than the values.
-                        if columns[object.entity] == nil {
-                            columns[object.entity] = .some(
-                                try? ObjectColumns(db, catalog, entity: object.entity))
-                        }
-                        current = try? columns[object.entity]??.row(db, of: object.number, room: room)
+                        current = rows.row(db, object.entity, object.number, room: room)
                         room -= current?.bytes ?? 0
                     }
                     return change.with(Self.values(of: change, before, after, current))
@@ -92,8 +87,7 @@ package final class ObjectHistory {
     }
 
     private func latest(_ db: Database, _ groups: [(number: Int64, changes: [HistoryChange])]) throws
-        -> [Object:
-        Latest]
+        -> [Object: Latest]
     {
         var latest: [Object: Latest] = [:]
         for change in groups.lazy.flatMap(\.changes) {

@@ -6,22 +6,15 @@ final class PastStates {
     /// The store as it was after a commit.
     final class State {
         fileprivate let queue: DatabaseQueue
-        private let catalog: CoreDataCatalog
-        private var columns: [Int64: ObjectColumns?] = [:]
+        private var rows: ObjectRows
 
         fileprivate init(_ queue: DatabaseQueue, _ catalog: CoreDataCatalog) {
-            (self.queue, self.catalog) = (queue, catalog)
+            (self.queue, rows) = (queue, ObjectRows(catalog))
         }
 
         /// Nil if there was no such row, or if it cannot be read for certain.
         func row(_ entity: Int64, _ object: Int64, room: Int) -> ObjectColumns.Row? {
-            try? queue.readEndingTransactions { db in
-                if columns[entity] == nil {
-                    columns[entity] = .some(try ObjectColumns(db, catalog, entity: entity))
-                }
-                guard let columns = columns[entity] ?? nil else { throw UnexpectedValue("no columns") }
-                return try columns.row(db, of: object, room: room)
-            }
+            try? queue.readEndingTransactions { db in rows.row(db, entity, object, room: room) }
         }
     }
 

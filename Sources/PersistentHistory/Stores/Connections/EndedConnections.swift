@@ -59,7 +59,7 @@ private enum EndedConnections {
     }
 }
 
-/// The dispatch queue on which it was made, of a connection that is being opened. GRDB gives it to nobody.
+/// The dispatch queue on which it was made, of a connection that is being opened. GRDB does not hand it out.
 private final class HeldQueue: Sendable {
     private let address = UInt(bitPattern: history_hold_queue())
 
