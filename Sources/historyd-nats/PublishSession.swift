@@ -142,8 +142,9 @@ final class PublishSession {
 
     // MARK: Fences
 
-    /// How often to try a fence, each time behind the messages that arrived in between.
-    private static let fences = 32
+    /// How long to try a fence, each time behind the messages that arrived in between: long enough to meet a pause
+    /// of a busy client on a busy machine.
+    private static let patience: Duration = .seconds(5)
     /// How many of those messages to examine, the newest first.
     private static let examined: UInt64 = 32
 
@@ -167,7 +168,8 @@ final class PublishSession {
     func fenceAgain(after refusal: JetStreamError? = nil) throws -> [ForeignNote] {
         var foreign: [ForeignNote] = []
         var refusal = refusal
-        for _ in 0..<Self.fences {
+        let end = ContinuousClock.now + Self.patience
+        repeat {
             let (own, known) = (writer.session, writer.lastAcknowledged)
             let last = try refusal?.lastSequence ?? jetStream.state(of: names.history).last
             guard last >= known else { throw SessionOver(description: "\(names.history) was set back") }
@@ -183,7 +185,7 @@ final class PublishSession {
             } catch let error as JetStreamError where error.isOvertaken {
                 refusal = error
             }
-        }
+        } while .now < end
         throw SessionOver(
             description:
                 "others publish to \(names.history) all the time, the last message on \(foreign.last?.subject ?? names.allHistory)"

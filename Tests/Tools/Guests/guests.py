@@ -227,6 +227,8 @@ class Case:
                 self.rest = self.left
                 end = time.monotonic() + 60
                 while self.cleans and self.rest >= made and time.monotonic() < end:
+                    if self.clean is NEVER:
+                        daemon.ask("clean", "main", check=False)
                     time.sleep(0.2)
                     self.rest = changes(store)
         finally:
