@@ -4,7 +4,7 @@ internal import Glibc
 ///
 /// Its memory has one owner, so an append checks only the capacity. An array also checks whether it is
 /// shared, which took half the time of writing a call.
-package struct ByteBuffer: ~Copyable {
+@usableFromInline package struct ByteBuffer: ~Copyable {
     /// Nil until something is written.
     @usableFromInline var memory: UnsafeMutablePointer<UInt8>?
     @usableFromInline var capacity = 0
@@ -55,7 +55,7 @@ package struct ByteBuffer: ~Copyable {
             pointer += 1
         }
         pointer.pointee = UInt8(ascii: "\"")
-        memcpy(pointer + 1, name.utf8Start, length)
+        (pointer + 1).update(from: name.utf8Start, count: length)
         pointer[length + 1] = UInt8(ascii: "\"")
         pointer[length + 2] = UInt8(ascii: ":")
         end += length + (comma ? 4 : 3)
@@ -77,7 +77,7 @@ package struct ByteBuffer: ~Copyable {
     }
 
     @inlinable @inline(__always) mutating func append(_ bytes: UnsafePointer<UInt8>, _ length: Int) {
-        memcpy(room(for: length), bytes, length)
+        room(for: length).update(from: bytes, count: length)
         end += length
     }
 

@@ -1,5 +1,5 @@
 /// Bytes as hexadecimal digits.
-package enum Hexadecimal {
+@usableFromInline package enum Hexadecimal {
     package static func digit(_ value: UInt8, upperCase: Bool = false) -> UInt8 {
         value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: upperCase ? "A" : "a") + value - 10
     }

@@ -6,9 +6,10 @@ public import Glibc
 /// `withLock`. (`Synchronization.Mutex` would not need it, but ThreadSanitizer reports false races in
 /// it.)
 ///
-/// What other modules call for each change is `@inlinable`: the compiler specializes and inlines nothing else
-/// across modules.
-package struct Locked<Value: Sendable>: @unchecked Sendable {
+/// What other modules call for each change is `@inlinable`, and its type `@usableFromInline`: the compiler
+/// specializes and inlines nothing else across modules. Of a type that is `package` alone, it takes no
+/// generic function.
+@usableFromInline package struct Locked<Value: Sendable>: @unchecked Sendable {
     @usableFromInline let box: LockedBox<Value>
 
     @inlinable package init(_ value: Value) { box = .make(value) }

@@ -4,7 +4,7 @@ package import FoundationEssentials
 ///
 /// Commas are inserted automatically. The caller must close objects and arrays, preferably with `object`
 /// and `array`. The bytes are always valid UTF-8, and contain no line breaks except those of `endLine`.
-package struct JSONBytes: ~Copyable {
+@usableFromInline package struct JSONBytes: ~Copyable {
     @usableFromInline package internal(set) var bytes: ByteBuffer
     /// Whether a comma comes before the next value: it is neither the first of its object, array or line,
     /// nor a member's value.
@@ -123,7 +123,7 @@ package struct JSONBytes: ~Copyable {
         bytes.append(value ? "true" : "false")
     }
 
-    package mutating func integer(_ value: Int64) {
+    @usableFromInline package mutating func integer(_ value: Int64) {
         separate()
         bytes.append(decimal: value)
     }
@@ -152,7 +152,7 @@ package struct JSONBytes: ~Copyable {
         timestampText.withBytes { bytes.append($0) }
     }
 
-    package mutating func string(_ text: String) { string(text, end: { _ in }) }
+    @usableFromInline package mutating func string(_ text: String) { string(text, end: { _ in }) }
 
     /// Writes a string piece by piece, of characters that need no escape.
     @inlinable @inline(__always) package mutating func plainString(_ write: (inout ByteBuffer) -> Void) {
@@ -179,7 +179,7 @@ package struct JSONBytes: ~Copyable {
         bytes.append(UInt8(ascii: "\""))
     }
 
-    package mutating func string(_ text: String?) {
+    @usableFromInline package mutating func string(_ text: String?) {
         if let text { string(text) } else { null() }
     }
 
@@ -212,7 +212,7 @@ package struct JSONBytes: ~Copyable {
         bool(value)
     }
 
-    @inlinable package mutating func member(_ name: StaticString, _ token: HistoryToken?) {
+    package mutating func member(_ name: StaticString, _ token: HistoryToken?) {
         self.name(name)
         if let token { HistoryJSON.write(token, to: &self) } else { null() }
     }

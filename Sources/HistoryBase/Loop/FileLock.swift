@@ -4,7 +4,7 @@ package import Glibc
 /// process.
 ///
 /// F_OFD_GETLK and F_OFD_SETLK are from Linux's fcntl.h, which glibc exposes to GNU sources only.
-package enum FileLock {
+@usableFromInline package enum FileLock {
     private static let (ask, set): (Int32, Int32) = (36, 37)
 
     private static func lock(_ type: Int32, _ bytes: Range<Int64>) -> flock {

@@ -88,10 +88,10 @@ struct ThreadUse: Sendable {
         guard getrusage(__rusage_who_t(1), &usage) == 0 else {
             return ThreadUse(computed: .zero, waits: 0)
         }
-        let times = [usage.ru_utime, usage.ru_stime].map {
-            Duration.seconds($0.tv_sec) + .microseconds(Int64($0.tv_usec))
-        }
-        return ThreadUse(computed: times.reduce(.zero, +), waits: usage.ru_nvcsw)
+        let seconds = usage.ru_utime.tv_sec + usage.ru_stime.tv_sec
+        let microseconds = usage.ru_utime.tv_usec + usage.ru_stime.tv_usec
+        return ThreadUse(
+            computed: .microseconds(seconds * 1_000_000 + microseconds), waits: usage.ru_nvcsw)
     }
 
     static func - (left: ThreadUse, right: ThreadUse) -> ThreadUse {

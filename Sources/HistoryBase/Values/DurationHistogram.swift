@@ -1,5 +1,5 @@
 /// A histogram of durations with fixed bucket bounds.
-package struct DurationHistogram: Sendable, Equatable {
+@usableFromInline package struct DurationHistogram: Sendable, Equatable {
     /// The upper bounds of the buckets, inclusive, in microseconds; the last bucket has none.
     @usableFromInline package static let bounds: [Int64] = [
         500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,

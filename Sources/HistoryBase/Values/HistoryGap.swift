@@ -3,7 +3,7 @@
 /// The numbers of Core Data's transactions, and of recorded changes, are consecutive: a rollback returns
 /// its numbers, and a purge or a cleanup deletes only up to the floor. Anything else that is missing was
 /// deleted by other means, or was in a damaged page.
-package struct HistoryGap: Error, Sendable, Equatable {
+@usableFromInline package struct HistoryGap: Error, Sendable, Equatable {
     @usableFromInline package let numbers: ClosedRange<Int64>
 
     init(_ numbers: ClosedRange<Int64>) { self.numbers = numbers }

@@ -221,7 +221,7 @@ public struct HistoryTransaction: Hashable, Sendable {
     /// The token's number.
     package var number: Int64 { content.token.number }
 
-    var authorship: Authorship { content.authorship }
+    package var authorship: Authorship { content.authorship }
 
     /// The outline of a large transaction in the pipeline, whose `changes` are empty.
     package var outline: TransactionOutline? {

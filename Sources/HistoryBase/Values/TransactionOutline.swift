@@ -3,7 +3,7 @@
 ///
 /// On the way to hooks, replicas and feeds, a large transaction is alone in its batch and has an outline
 /// instead of changes. So its memory does not depend on how much one program writes at once.
-package struct TransactionOutline: Sendable, Hashable {
+@usableFromInline package struct TransactionOutline: Sendable, Hashable {
     /// A transaction with more changes than this is large. A part has at most this many.
     package static let partSize = 10_000
     /// Parts with values are smaller, so that their content fits into memory: this many of them make a
@@ -145,7 +145,7 @@ package struct UnreadChanges: Sendable {
 }
 
 /// How much was read: the number of changes, and the bytes of their values.
-package struct ReadSize: Sendable, Hashable {
+@usableFromInline package struct ReadSize: Sendable, Hashable {
     @usableFromInline package internal(set) var count = 0
     @usableFromInline package internal(set) var bytes = 0
 
