@@ -40,7 +40,9 @@ extension ServedStore {
             cleansUnlisted: store.cleansUnlisted, mirroringAuthors: Set(names: store.mirroringAuthors),
             includingMirroring: store.includingMirroring)
         let consumers = store.consumers.map { author in
-            var consumer = Consumer(store: store.name, author: author.name, rule: rule)
+            var ownRule = rule
+            ownRule.ownProcesses = Set(names: author.ownProcesses)
+            var consumer = Consumer(store: store.name, author: author.name, rule: ownRule)
             consumer.startAt = author.startAt
             consumer.batchWindow = author.batchWindow
             for context in author.contexts {

@@ -124,6 +124,31 @@ struct CoreDataTests {
         }
     }
 
+    @Test(
+        "What the consumer's own processes and apps wrote is left out", arguments: ["app", "org.example.app"])
+    func ownProcesses(_ name: String) async throws {
+        try await withWorkbench { bench in
+            let store = try store(bench)
+            try bench.configure(
+                Self.setup(#"[{"name": "MainApp", "ownProcesses": ["Other", "\#(name)"]}, {"name": "Second"}]"#)
+            )
+            try store.commit(.init(), [.init("Note", 1, .insert)])
+            try store.commit(
+                .init(process: "importer", bundleID: "org.example.importer"), [.init("Note", 2, .insert)])
+            try store.commit(.init(), [.init("Note", 3, .insert)])
+            let daemon = try await bench.startDaemon()
+            try await daemon.logged("event=ready")
+            try await bench.steer("run")
+            try await daemon.stop()
+            #expect(
+                try bench.calls().map(\.summary).sorted() == [
+                    "audit/all MainApp 2 - Note insert p2", "audit/all Second 1 - Note insert p1",
+                    "audit/all Second 2 - Note insert p2", "audit/all Second 3 - Note insert p3",
+                ])
+            store.close()
+        }
+    }
+
     @Test("A feed tells the changes")
     func feed() async throws {
         try await withWorkbench { bench in

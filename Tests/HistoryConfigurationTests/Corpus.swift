@@ -150,6 +150,14 @@ let configurationCorpus: [CorpusCase] = [
     .bad(
         "a batch author has no window", author("\"batch\": true, \"batchWindow\": 1"),
         "2:16: stores[0].authors[0].batchWindow: a batch author only writes and has no passes"),
+    .good("an app that is the consumer's own", author("\"ownProcesses\": [\"Notes\", \"org.example.notes\"]")),
+    .bad(
+        "no app that is the consumer's own", author("\"ownProcesses\": \"Notes\""),
+        "2:17: stores[0].authors[0].ownProcesses: expected a list of names of processes or apps, found \"Notes\""
+    ),
+    .bad(
+        "a batch author receives nothing", author("\"batch\": true, \"ownProcesses\": [\"Notes\"]"),
+        "2:16: stores[0].authors[0].ownProcesses: a batch author only writes and receives nothing"),
     .good(
         "every key of a store",
         store(
@@ -451,7 +459,7 @@ let configurationCorpus: [CorpusCase] = [
         "2:16: \(in0).authors[0].contexts: a batch author only writes and has no contexts"),
     .bad(
         "unknown key of an author", author("\"context\": []"),
-        "2:1: \(in0).authors[0].context: unknown key; did you mean \"contexts\"? Allowed: name, batch, contexts, startAt, batchWindow"
+        "2:1: \(in0).authors[0].context: unknown key; did you mean \"contexts\"? Allowed: name, batch, contexts, startAt, batchWindow, ownProcesses"
     ),
     .bad(
         "context empty", contexts("{}"), "2:1: \(context0).name: missing, expected a name",

@@ -76,7 +76,7 @@ import Testing
             "stores[0]":
                 "name, path, entities, authors, unlistedAuthors, cleanUnlisted, includingMirroring, mirroringAuthors, clean, poll, healthyLag, autoStart, mirror, source, folder, pattern, recursive, maximumStores, keepState, rest, metricsPerStore",
             "stores[0].entities.person": "preserve",
-            "stores[0].authors[0]": "name, batch, contexts, startAt, batchWindow",
+            "stores[0].authors[0]": "name, batch, contexts, startAt, batchWindow, ownProcesses",
             "stores[0].authors[0].contexts[0]":
                 "name, kind, path, entities, window, mode, group, properties, where, values, maximumValueBytes, largeIntegers, plugin, "
                 + "healthyLag",

@@ -68,6 +68,8 @@ package struct AuthorConfiguration: Sendable, Hashable {
     package var startAt = StartingPosition.oldest
     /// How long commits are gathered before a pass.
     package var batchWindow = Duration.zero
+    /// In a Core Data store: the consumer's own processes or apps, whose transactions it does not receive.
+    package var ownProcesses: [String] = []
 }
 
 /// What a consumer's changes are merged into.

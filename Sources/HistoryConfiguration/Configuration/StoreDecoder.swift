@@ -148,9 +148,8 @@ struct StoreDecoder {
     private mutating func author(
         _ node: DocumentNode, names: inout Claims, tracked: [String]?
     ) -> AuthorConfiguration? {
-        guard let fields = node.fields(["name", "batch", "contexts", "startAt", "batchWindow"]) else {
-            return nil
-        }
+        guard let fields = node.fields(["name", "batch", "contexts", "startAt", "batchWindow", "ownProcesses"])
+        else { return nil }
         let name = fields.name(as: "author", &names)
         let isBatch = fields["batch"]?.bool() ?? false
         var contexts: [ContextConfiguration] = []
@@ -165,9 +164,12 @@ struct StoreDecoder {
         let startAt = fields["startAt"]?.choice(StartingPosition.allCases) ?? .oldest
         if isBatch { fields.refuse("batchWindow", "a batch author only writes and has no passes") }
         let window = fields["batchWindow"]?.duration(from: .none, upTo: .longestWindow) ?? .zero
+        if isBatch { fields.refuse("ownProcesses", "a batch author only writes and receives nothing") }
+        let processes = fields["ownProcesses"]?.names("a list of names of processes or apps") ?? []
         return name.map {
             AuthorConfiguration(
-                name: $0, isBatch: isBatch, contexts: contexts, startAt: startAt, batchWindow: window)
+                name: $0, isBatch: isBatch, contexts: contexts, startAt: startAt, batchWindow: window,
+                ownProcesses: processes)
         }
     }
 

@@ -16,6 +16,9 @@ public struct DeliveryRule: Sendable, Equatable, Codable {
     public let mirroring: Set<BinaryText>
     /// Mirroring authors whose transactions are treated like any other.
     private let included: Set<BinaryText>
+    /// Processes or apps that are the consumer's own, in a Core Data store: by the name of the process or the
+    /// bundle identifier. There, most transactions have no author.
+    package var ownProcesses: Set<BinaryText> = []
 
     /// The authors, and which of their transactions are delivered.
     public init(
@@ -51,6 +54,18 @@ public struct DeliveryRule: Sendable, Equatable, Codable {
         !author.hasSameBytes(as: consumer) && covers(author)
     }
 
+    /// The same for a transaction, of which the consumer's own process may also have been the writer.
+    func delivers(_ transaction: HistoryTransaction, to consumer: String) -> Bool {
+        delivers(transaction.author, to: consumer) && !isOfOwnProcess(transaction.application)
+    }
+
+    private func isOfOwnProcess(_ application: Application?) -> Bool {
+        guard !ownProcesses.isEmpty, let application else { return false }
+        return [application.process, application.bundleID].contains { name in
+            name.map { ownProcesses.contains($0) } ?? false
+        }
+    }
+
     /// The consumer's own transactions after a position.
     func own(_ transactions: [HistoryTransaction], after position: Int64, of consumer: String)
         -> [HistoryTransaction]
@@ -62,14 +77,14 @@ public struct DeliveryRule: Sendable, Equatable, Codable {
     func relevant(_ transactions: [HistoryTransaction], after position: Int64, to consumer: String)
         -> [HistoryTransaction]
     {
-        // Transactions of one author often come together.
-        var last: (author: String?, isDelivered: Bool)?
+        // Transactions of one writer often come together, and share its description.
+        var last: (authorship: Authorship, isDelivered: Bool)?
         return transactions.filter { transaction in
             guard transaction.number > position else { return false }
-            let author = transaction.author
-            if let last, last.author.hasSameBytes(as: author) { return last.isDelivered }
-            let isDelivered = delivers(author, to: consumer)
-            last = (author, isDelivered)
+            let authorship = transaction.authorship
+            if let last, last.authorship === authorship { return last.isDelivered }
+            let isDelivered = delivers(transaction, to: consumer)
+            last = (authorship, isDelivered)
             return isDelivered
         }
     }

@@ -14,7 +14,8 @@ extension StoreControl {
             let position = try await session.ask(within: StoreSession.actionTimeout) {
                 try $0.state.cursors.checkpoint(of: consumer)?.position ?? 0
             }
-            let (source, rule) = (session.source, session.store.rule)
+            let (source, store) = (session.source, session.store)
+            let rule = store.consumers.first { $0.author.hasSameBytes(as: consumer) }?.rule ?? store.rule
             let hooks = session.hooks.hooks(store: session.store.name, consumer: consumer)
             return try await onPool { () async throws -> ConsumerMove in
                 try source.reading(timeout: .seconds(1)) { reader in

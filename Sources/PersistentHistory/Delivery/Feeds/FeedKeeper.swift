@@ -137,7 +137,7 @@ struct FeedKeeper: Sendable {
     ) throws -> [HistoryTransaction] {
         let unmerged = try state.feeds.unmerged(of: consumer.author, after: number, through: last)
         return batch.transactions.filter { transaction in
-            (consumer.rule.delivers(transaction.author, to: consumer.author) || !transaction.recreated.isEmpty)
+            (consumer.rule.delivers(transaction, to: consumer.author) || !transaction.recreated.isEmpty)
                 && context.wants(transaction, batch.values)
                 && !unmerged.contains { $0.contains(transaction.token.number) }
         }
