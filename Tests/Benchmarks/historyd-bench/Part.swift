@@ -35,7 +35,7 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
         case .migration: [MigrationBenchmark.self]
         case .coreData: [CoreDataBenchmark.self]
         case .stream: [StreamBenchmark.self]
-        case .instructions: [InstructionsBenchmark.self]
+        case .instructions: [InstructionsBenchmark.self, LoneCommitBenchmark.self]
         }
     }
 

@@ -11,8 +11,13 @@ final class ConsumerProcess {
     private let plugin: Child?
 
     /// Starts it, and waits until it listens if it does so.
-    init(_ mode: Mode, _ store: String, _ workplace: Workplace, plugin hasPlugin: Bool = false) throws {
-        let command = [Workplace.program("bench-consumer"), mode.rawValue, store]
+    ///
+    /// - Parameter tool: A command that runs the consumer's.
+    init(
+        _ mode: Mode, _ store: String, _ workplace: Workplace, plugin hasPlugin: Bool = false,
+        under tool: [String] = []
+    ) throws {
+        let command = tool + [Workplace.program("bench-consumer"), mode.rawValue, store]
         let ends = try Child.pipe()
         defer { close(ends.writing) }
         if hasPlugin {

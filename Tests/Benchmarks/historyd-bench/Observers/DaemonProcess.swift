@@ -9,7 +9,11 @@ final class DaemonProcess {
     let socket: String
 
     /// Starts it, and waits until it says that it is ready.
-    init(_ workplace: Workplace, _ setup: DaemonSetup) throws {
+    ///
+    /// - Parameter program: The command that runs the daemon if it is not run by itself.
+    init(
+        _ workplace: Workplace, _ setup: DaemonSetup, program: [String]? = nil, environment: [String] = []
+    ) throws {
         let folder = try workplace.makeFolder()
         stamps = try StampReader(named: "\(folder)/stamps")
         let configuration = try setup.write(
@@ -20,11 +24,11 @@ final class DaemonProcess {
         socket = "\(folder)/control.sock"
         started = Clock.now
         child = try Child(
-            [workplace.historyd, "--config", configuration],
+            (program ?? [workplace.historyd]) + ["--config", configuration],
             environment: [
                 "STATE_DIRECTORY=\(folder)/state", "RUNTIME_DIRECTORY=\(folder)",
                 "NOTIFY_SOCKET=\(folder)/notify",
-            ],
+            ] + environment,
             errors: log)
         guard readiness.wait() else {
             child.end()
