@@ -11,10 +11,10 @@ struct SideFileIDs: Equatable, Sendable {
 
     init(beside path: String) { (wal, shm) = (FileID(of: path + "-wal"), FileID(of: path + "-shm")) }
 
-    var all: [FileID] { [wal, shm].compactMap(\.self) }
-
     /// Whether other files are beside the database now.
-    func isOutdated(beside path: String) -> Bool { !all.isEmpty && SideFileIDs(beside: path) != self }
+    func isOutdated(beside path: String) -> Bool {
+        (wal != nil || shm != nil) && SideFileIDs(beside: path) != self
+    }
 }
 
 /// The side files of a store that connections of this process may have open.
