@@ -96,7 +96,14 @@ extension StoreSession {
     /// - Returns: Whether there was something new; nil if a lock was in the way.
     func look() throws -> Bool? {
         do {
+            // Before the look, which then sees at least that.
+            let publication = opened.probe.publication()
+            if seen.covers(publication) {
+                control.progress.read()
+                return false
+            }
             let look = try opened.fetcher.look(values: wantedValues)
+            seen.looked(publication)
             control.progress.read()
             guard let look else { return false }
             try wakeConsumers(for: look)

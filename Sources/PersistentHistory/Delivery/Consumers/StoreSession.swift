@@ -39,6 +39,8 @@ actor StoreSession {
     /// When something new was last seen.
     var lastCommit = ContinuousClock.now
     var signals: StoreSignals?
+    /// What the last look has seen of the write-ahead log.
+    var seen = SeenPublication()
     /// Runs while a migration has removed the store's triggers.
     var migrationTimer: StoreTimer?
     var isMigrating = false

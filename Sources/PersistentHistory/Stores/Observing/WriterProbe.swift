@@ -101,6 +101,12 @@ package final class WriterProbe: Sendable {
         }
     }
 
+    /// What the last commit to the write-ahead log left in the wal-index, as of the `-shm` that the last
+    /// question of a writer found. Nil if there is none, or a writer is just publishing.
+    func publication() -> WALPublication? {
+        descriptors.withLock { $0.shm.flatMap { WALPublication(reading: $0) } }
+    }
+
     /// Whether a connection of this process or another uses the `-shm`. Each holds a lock on one of its
     /// bytes.
     ///
