@@ -46,6 +46,14 @@ public struct ObjectID: Sendable {
 
     /// The value of a key with one column.
     @inlinable package var onlyValue: HistoryValue? { if case .one(let value) = key { value } else { nil } }
+
+    /// The length of its texts and blobs.
+    @inlinable package var byteCount: Int {
+        switch key {
+        case .one(let value): value.byteCount
+        case .some(let values): values.reduce(0) { $0 + $1.byteCount }
+        }
+    }
 }
 
 extension ObjectID: Hashable {

@@ -148,15 +148,15 @@ struct DeliveryPlan: Sendable {
                 for place in hooks.indices {
                     let hook = hooks[place]
                     guard hook.matches(entity: group.entity.name, operation: group.operation),
-                        let (group, failure) = group.filtered(by: hook.filter, in: transaction, values)
+                        let (group, failure) = group.filtered(for: hook, in: transaction, values)
                     else { continue }
                     let most =
-                        hook.wantedValues == nil
+                        hook.maximumValueBytes == nil
                         ? maximumObjects : TransactionOutline.pieceSize(of: maximumObjects)
                     group.forEachPart(in: transaction, of: most) { changes, part in
                         let call = ObserverCall(
                             routes[place], transaction, group: index, changes: changes, part: part,
-                            values: CallValues(values, hook.wantedValues?.maximumBytes))
+                            values: CallValues(values, hook.maximumValueBytes))
                         if !done.isEmpty, done.contains(call.header.delivery) { return }
                         if givenUp.contains(call.header, call.parameters) { return }
                         add(call, to: hook, failure)
@@ -212,7 +212,7 @@ extension CallGroup {
     ) {
         ChangeGroup.forEach(in: transaction) { _, group in
             guard hook.matches(entity: group.entity.name, operation: group.operation),
-                let (group, failure) = group.filtered(by: hook.filter, in: transaction, rows)
+                let (group, failure) = group.filtered(for: hook, in: transaction, rows)
             else { return }
             let changes = group.changes ?? transaction.changes[...]
             body(CallGroup(transaction: transaction, changes: changes), failure)
@@ -237,11 +237,11 @@ private struct ChangeGroup {
     /// The part of the group that is for a hook.
     ///
     /// - Returns: Nil if there is none. With a failure if a condition could not be evaluated.
-    func filtered(by filter: ChangeFilter, in transaction: HistoryTransaction, _ rows: RowValues?) -> (
+    func filtered(for hook: Hook, in transaction: HistoryTransaction, _ rows: RowValues?) -> (
         ChangeGroup, HookFailure?
     )? {
-        guard filter.looksAtChanges else { return (self, nil) }
-        let (selected, verdict) = filter.select(changes ?? transaction.changes[...], rows)
+        guard hook.looksAtChanges else { return (self, nil) }
+        let (selected, verdict) = hook.filter.select(changes ?? transaction.changes[...], rows)
         if selected.isEmpty { return nil }
         var group = self
         (group.changes, group.count) = (selected[...], selected.count)

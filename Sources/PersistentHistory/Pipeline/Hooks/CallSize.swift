@@ -33,8 +33,10 @@ private struct SizeEstimate {
 
     /// Adds changes, and returns whether that makes the call long.
     mutating func exceeds(_ changes: ArraySlice<HistoryChange>, _ values: CallValues?) -> Bool {
-        for change in changes {
-            bytes += change.estimatedBytes + (values?.estimatedBytes(of: change) ?? 0)
+        // By index: a copy of a change would count the references to everything in it.
+        for index in changes.indices {
+            bytes += changes[index].estimatedBytes
+            if let values { bytes += values.estimatedBytes(of: changes[index]) }
             if isExceeded { return true }
         }
         return isExceeded
@@ -44,10 +46,9 @@ private struct SizeEstimate {
 extension HistoryChange {
     /// Its approximate size in a call in bytes, without the row's values.
     fileprivate var estimatedBytes: Int {
-        let key = objectID.values.reduce(0) { $0 + 2 * $1.byteCount }
         // A call contains a tombstone's values twice.
-        let preserved = (tombstone?.values ?? []).reduce(0) { $0 + 64 + 3 * $1.value.byteCount }
-        return 256 + 3 * entity.name.utf8.count + key + preserved
+        let preserved = tombstone.map { $0.values.reduce(0) { $0 + 64 + 3 * $1.value.byteCount } } ?? 0
+        return 256 + 3 * entity.name.utf8.count + 2 * objectID.byteCount + preserved
     }
 }
 

@@ -29,8 +29,12 @@ package final class Hook: Sendable, Identifiable {
     package let calls: ObserverCalls
     /// Which changes an observer is called for. A merge hook receives all.
     package let filter: ChangeFilter
+    /// As the filter says; each call asks for it.
+    let looksAtChanges: Bool
     /// The rows that it receives with changed objects; nil for none. Deleted objects have no rows.
     let wantedValues: WantedValues?
+    /// The longest text or blob of these rows; nil for none.
+    let maximumValueBytes: Int?
     /// The wanted values, including those that its condition needs.
     let wantedRows: WantedValues?
     package let endpoint: any HookEndpoint
@@ -64,10 +68,12 @@ package final class Hook: Sendable, Identifiable {
         self.calls = calls
         filter = ChangeFilter(
             entity: entity, operations: operations, properties: properties, condition: condition)
+        looksAtChanges = filter.looksAtChanges
         let getsRows = kind == .merge || operations != [.delete]
         wantedValues = maximumValueBytes.flatMap { most in
             getsRows ? WantedValues(entities: entity.map { [BinaryText($0)] }, maximumBytes: most) : nil
         }
+        self.maximumValueBytes = wantedValues?.maximumBytes
         wantedRows = WantedValues.union([wantedValues, WantedValues(filter)].compactMap { $0 })
         self.endpoint = endpoint
         self.policy = policy
@@ -90,7 +96,7 @@ package final class Hook: Sendable, Identifiable {
         }
         return transaction.changes.contains { change in
             matches(entity: change.entity.name, operation: change.operation)
-                && (!filter.looksAtChanges || filter.verdict(on: change, rows) != .unwanted)
+                && (!looksAtChanges || filter.verdict(on: change, rows) != .unwanted)
         }
     }
 

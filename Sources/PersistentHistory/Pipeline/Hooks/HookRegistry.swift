@@ -44,7 +44,7 @@ struct HookInterests: Sendable, Hashable {
     init?(_ observers: [Hook]) {
         for hook in observers {
             guard let entity = hook.entity else { return nil }
-            if hook.filter.looksAtChanges {
+            if hook.looksAtChanges {
                 filters.insert(hook.filter)
             } else {
                 entities.insert(BinaryText(entity))

@@ -8,6 +8,8 @@ import Glibc
 struct TransactionAssembler {
     private let store: StoreID
     private let filter: HistoryFilter
+    /// The pipeline's filter, which is asked for each transaction, selects everything.
+    private let selectsAll: Bool
     private let isReversed: Bool
 
     private var origin = Origin.undeclared(milliseconds: 0)
@@ -23,6 +25,7 @@ struct TransactionAssembler {
     init(store: StoreID, filter: HistoryFilter = HistoryFilter(), isReversed: Bool = false) {
         self.store = store
         self.filter = filter
+        selectsAll = filter == HistoryFilter()
         self.isReversed = isReversed
     }
 
@@ -36,7 +39,7 @@ struct TransactionAssembler {
     mutating func begin(_ origin: Origin, at number: Int64) -> HistoryTransaction? {
         let finished = finish()
         self.origin = origin
-        isWanted = filter.accepts(origin)
+        isWanted = selectsAll || filter.accepts(origin)
         isOpen = true
         last = number
         return finished
