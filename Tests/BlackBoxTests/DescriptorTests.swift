@@ -72,6 +72,18 @@ struct DescriptorTests {
         }
     }
 
+    @Test("A daemon that can open nothing any more stops in order")
+    func stops() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup())
+            let daemon = try await bench.startDaemon()
+            try await daemon.quiet()
+            let limit = ["/usr/bin/prlimit", "--pid", "\(daemon.processID)", "--nofile=3:3"]
+            try await bench.start(limit, "prlimit").succeed()
+            try await daemon.stop()
+        }
+    }
+
     private static func filesOfStores(_ process: Int32) throws -> Int {
         let folder = "/proc/\(process)/fd"
         return try FileManager.default.contentsOfDirectory(atPath: folder).count {

@@ -8,11 +8,14 @@ import PersistentHistory
 
 /// Serves HTTP on listening sockets: one request per connection, each in its own task, which is cancelled when
 /// the client disconnects.
-///
-/// Its one thread sleeps in the kernel until a client connects.
 package struct HTTPServer: Sendable {
+    /// The one thread of all servers sleeps in the kernel until a client connects. It lives as long as the process:
+    /// ending it takes libdispatch's pool, which traps where threads or descriptors are lacking.
+    private static let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+
     private let descriptors: [Int32]
     let logger: Logger
+    private let connections = OpenChannels()
 
     typealias Connection = NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
     typealias Serving = @Sendable (any Channel, Connection) async throws -> Void
@@ -31,12 +34,11 @@ package struct HTTPServer: Sendable {
         accepting: @escaping @Sendable () -> Void = {},
         serve: @escaping Serving
     ) async throws {
-        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         do {
             try await withThrowingDiscardingTaskGroup { tasks in
                 for descriptor in descriptors {
                     tasks.addTask {
-                        let server = try await bind(descriptor, group)
+                        let server = try await bind(descriptor)
                         accepting()
                         try await accept(server, serve)
                     }
@@ -45,15 +47,16 @@ package struct HTTPServer: Sendable {
         } catch is CancellationError {
             // The program stops.
         }
-        try await group.shutdownGracefully()
+        await connections.close()
     }
 
     private typealias Server = NIOAsyncChannel<any Channel, Never>
 
-    private func bind(_ descriptor: Int32, _ group: MultiThreadedEventLoopGroup) async throws -> Server {
-        let bootstrap = ServerBootstrap(group: group).childChannelOption(.autoRead, value: false)
+    private func bind(_ descriptor: Int32) async throws -> Server {
+        let bootstrap = ServerBootstrap(group: Self.group).childChannelOption(.autoRead, value: false)
         let server: Server = try await bootstrap.bind(descriptor) { channel in
-            channel.eventLoop.makeCompletedFuture {
+            connections.add(channel)
+            return channel.eventLoop.makeCompletedFuture {
                 try channel.pipeline.syncOperations.configureHTTPServerPipeline(
                     withPipeliningAssistance: false, withErrorHandling: false,
                     withOutboundHeaderValidation: true, withEncoderConfiguration: .init(),
@@ -97,6 +100,24 @@ package struct HTTPServer: Sendable {
             guard channel.isActive else { throw ChannelError.ioOnClosedChannel }
             return try Connection(wrappingChannelSynchronously: channel)
         }.get()
+    }
+}
+
+/// The connections of a server. A stop may find some that nobody serves yet, and some whose channel nobody has closed.
+private final class OpenChannels: Sendable {
+    private let channels = Locked<[ObjectIdentifier: any Channel]>([:])
+
+    func add(_ channel: any Channel) {
+        let id = ObjectIdentifier(channel)
+        channels.withLock { $0[id] = channel }
+        channel.closeFuture.whenComplete { [channels] _ in _ = channels.withLock { $0.removeValue(forKey: id) }
+        }
+    }
+
+    func close() async {
+        for channel in channels.withLock({ Array($0.values) }) {
+            try? await channel.close()  // It may have closed by itself.
+        }
     }
 }
 
