@@ -103,7 +103,7 @@ package struct HTTPServer: Sendable {
     }
 }
 
-/// The connections of a server. A stop may find some that nobody serves yet, and some whose channel nobody has closed.
+/// The connections of a server. A stop may find some that are not served yet, and some whose channel is still open.
 private final class OpenChannels: Sendable {
     private let channels = Locked<[ObjectIdentifier: any Channel]>([:])
 
