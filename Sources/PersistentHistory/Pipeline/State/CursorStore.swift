@@ -61,8 +61,9 @@ final class CursorStore: Sendable {
 
     func save(_ checkpoint: Checkpoint, of consumer: String) throws {
         // Under the lock of the database: see `flush`.
-        try connection.save(checkpoint, of: consumer) {
+        try connection.access { db in
             unsaved.withLock { unsaved in if !unsaved.isEmpty { unsaved[consumer] = nil } }
+            try save(checkpoint, of: consumer, db)
         }
     }
 
@@ -110,7 +111,13 @@ final class CursorStore: Sendable {
     }
 
     private func save(_ checkpoint: Checkpoint, of consumer: String, _ db: Database) throws {
-        try db.cachedStatement(sql: CheckpointStatement.sql).write(
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO cursor (consumer, position, fingerprint, moved_at, served) VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT DO UPDATE SET position = excluded.position, fingerprint = excluded.fingerprint,
+                moved_at = excluded.moved_at, served = excluded.served
+                """
+        ).write(
             db,
             [
                 .text(consumer), .integer(checkpoint.position),

@@ -35,9 +35,7 @@ final class StateConnection: Sendable {
 
     private struct Opened {
         let queue: DatabaseQueue
-        var sideFiles: SideFileIDs
-        /// Made when the first checkpoint is saved.
-        var checkpoint: CheckpointStatement?
+        let sideFiles: SideFileIDs
     }
 
     /// Opens a state database, or creates it if it does not exist.
@@ -104,36 +102,6 @@ final class StateConnection: Sendable {
     ///
     /// - Throws: `HistoryError` with `.stateUnusable`, and what else the body throws.
     func access<T>(_ body: (Database) throws -> T) throws -> T {
-        try withConnection { opened, isFailing in
-            try opened.queue.writeWithoutTransaction { db in
-                let before = isFailing ? db.totalChangesCount : 0
-                let result = try body(db)
-                return (result, hasWritten: isFailing && db.totalChangesCount > before)
-            }
-        }
-    }
-
-    /// Saves a checkpoint by a statement that stays prepared: this is done after nearly every commit.
-    ///
-    /// - Parameter body: Called before, under the lock of the database.
-    /// - Throws: `HistoryError` with `.stateUnusable`.
-    func save(_ checkpoint: Checkpoint, of consumer: String, after body: () -> Void) throws {
-        try withConnection { opened, _ in
-            body()
-            // On GRDB's queue: its commit hook traps elsewhere.
-            opened.checkpoint = try opened.queue.writeWithoutTransaction { [prepared = opened.checkpoint] db in
-                let statement = try prepared ?? CheckpointStatement(db)
-                try statement.save(checkpoint, of: consumer, served: served)
-                return statement
-            }
-            return ((), hasWritten: true)
-        }
-    }
-
-    /// Opens the connection if it is closed, and notes how its use ends.
-    private func withConnection<T>(
-        _ body: (inout Opened, _ isFailing: Bool) throws -> (T, hasWritten: Bool)
-    ) throws -> T {
         assertMayWait()
         do {
             return try opened.withLock { opened in
@@ -141,21 +109,21 @@ final class StateConnection: Sendable {
                     use.began = .now
                     return use.failingSince != nil
                 }
-                var access = Access.failed
-                defer { accessed(access) }
+                var (isDone, hasWritten) = (false, false)
+                defer { accessed(!isDone ? .failed : hasWritten ? .written : .read) }
                 // The log was removed.
                 if opened?.sideFiles.isOutdated(beside: path) == true { try end(&opened) }
-                let wasClosed = opened == nil
-                var current = try opened ?? Opened(queue: reopen(), sideFiles: SideFileIDs(beside: path))
+                let queue = try opened?.queue ?? reopen()
                 defer {
-                    // Those that the body has made.
-                    if wasClosed { current.sideFiles = SideFileIDs(beside: path) }
-                    opened = current
+                    if opened == nil { opened = Opened(queue: queue, sideFiles: SideFileIDs(beside: path)) }
                     countAccess()
                 }
-                let (result, hasWritten) = try body(&current, isFailing)
-                access = hasWritten ? .written : .read
-                return result
+                return try queue.writeWithoutTransaction { db in
+                    let before = isFailing ? db.totalChangesCount : 0
+                    let result = try body(db)
+                    (isDone, hasWritten) = (true, isFailing && db.totalChangesCount > before)
+                    return result
+                }
             }
         } catch let error as DatabaseError {
             // SQLite opens a file for reading alone if it cannot be opened for writing, also for lack of
@@ -318,7 +286,7 @@ final class StateConnection: Sendable {
     /// Closes a connection, and moves a log that was removed into the database before that. Closing itself does so
     /// only if no other connection is open, such as the one that syncs.
     private func end(_ opened: inout Opened?) throws {
-        guard var ended = opened else { return }
+        guard let ended = opened else { return }
         if ended.sideFiles.isOutdated(beside: path) {
             let (frames, moved) = try ended.queue.writeWithoutTransaction { try $0.checkpoint(.passive) }
             if moved < frames {
@@ -326,8 +294,6 @@ final class StateConnection: Sendable {
             }
         }
         opened = nil
-        // A connection with a statement cannot be closed.
-        ended.checkpoint = nil
         try ended.queue.end()
     }
 }
