@@ -100,11 +100,14 @@ struct GroupWriter: ~Copyable {
         defer { sqlite3_reset(rows) }
         sqlite3_bind_int64(rows, 1, number)
         var last: [UInt8] = []
-        var end = number
+        var (end, written) = (number, number)
         while try rows.step(db) {
             let id = sqlite3_column_int64(rows, 0)
             if let gap = HistoryGap(after: end, before: id, floor: floor) { throw gap }
             end = id
+            let passing = try passing(rows)
+            if case .nothing = passing { continue }
+            written = id
             // Nearly always text, and the same as in the row before.
             let origin = rows.textBytes(1)
             if origin.map({ !$0.elementsEqual(last) }) ?? true {
@@ -112,7 +115,12 @@ struct GroupWriter: ~Copyable {
                 note(HistoryValue(rows, 1))
             }
             json.array { json in
-                for column in 0..<Int32(Self.changeColumns.count) { Self.write(rows, column, to: &json) }
+                for column in 0..<Int32(Self.changeColumns.count - 1) { Self.write(rows, column, to: &json) }
+                if case .notice(let names) = passing {
+                    json.string(UnrecordedChanges.detail(names))
+                } else {
+                    Self.write(rows, Int32(Self.changeColumns.count - 1), to: &json)
+                }
             }
             try endLine()
             // A snapshot contains all rows anyway.
@@ -123,7 +131,33 @@ struct GroupWriter: ~Copyable {
                 recreated.formUnion(names.asBinary)
             }
         }
+        // The mark moves over what was left out.
+        if end > written {
+            json.array { json in
+                for value in [
+                    HistoryValue.integer(end), .integer(0), .integer(3), .null, .text(EntityChoice.mark),
+                ] {
+                    HistoryJSON.write(value, to: &json)
+                }
+            }
+            try endLine()
+        }
         return changed
+    }
+
+    /// What of a row of the history goes through.
+    private enum Passing {
+        case nothing, everything
+        /// A note of unrecorded changes, with these names.
+        case notice([String])
+    }
+
+    private func passing(_ row: OpaquePointer) throws -> Passing {
+        guard !tables.entities.isAll else { return .everything }
+        let kind = sqlite3_column_int64(row, 2)
+        guard kind & 3 == 3 else { return tables.isChosen(kind: kind) ? .everything : .nothing }
+        let names = try UnrecordedChanges.entities(row)?.filter { tables.entities.contains($0) } ?? []
+        return names.isEmpty ? .nothing : .notice(names)
     }
 
     static let changeColumns = ["id", "origin", "kind", "object", "detail"]

@@ -8,6 +8,9 @@ package final class Mirror {
     package let path: String
     /// The stream's name.
     private let name: String
+    private let entities: EntityChoice
+    /// Whether its tables were chosen by another list: it goes on from a snapshot.
+    package private(set) var hasOtherEntities = false
     /// Nil until a snapshot was applied.
     private var queue: DatabaseQueue?
     private var file: FileID?
@@ -17,8 +20,11 @@ package final class Mirror {
     package private(set) var position: MirrorPosition?
 
     /// Opens a mirror, and creates it if necessary.
-    package init(_ path: String, of name: String) throws {
+    ///
+    /// - Parameter entities: The tables that it is to have.
+    package init(_ path: String, of name: String, entities: EntityChoice = .all) throws {
         self.path = path
+        self.entities = entities
         self.name = name
         if FileID(of: path) != nil { try open(encoding: nil) }
     }
@@ -63,7 +69,11 @@ package final class Mirror {
         try CopyConnection.begin(db)
         // A checkpoint waits for the disk, and delays the commits after it: run it four times as rarely as usual.
         try db.execute(sql: "PRAGMA wal_autocheckpoint = 4000")
-        if try StoreRecorder.isMirror(db) { position = try MirrorPosition(db) }
+        guard try StoreRecorder.isMirror(db) else { return }
+        position = try MirrorPosition(db)
+        let row = try Row.fetchOne(db, sql: "SELECT value FROM historyd_store WHERE key = 'entities'")
+        let known: String? = try row?.text("value", atMost: 64)
+        hasOtherEntities = try position != nil && known != entities.digest
     }
 
     private static func translating<T>(_ path: String, _ body: () throws -> T) throws -> T {
@@ -134,7 +144,7 @@ package final class Mirror {
             try queue.writeInTransaction { db in
                 var writer = try MirrorWriter(
                     db, try current(db, known), after: position?.position.number ?? 0, isSnapshot: isSnapshot,
-                    of: new.store)
+                    of: new.store, entities)
                 try Lines.forEach(of: { try beginning.take() ?? chunks() }) {
                     try writer.take($0)
                 } areOver: {
@@ -146,6 +156,12 @@ package final class Mirror {
             }
         }
         position = new
+        if isSnapshot { hasOtherEntities = false }
+    }
+
+    /// The wanted tables that the mirror does not have, as of the last applied group.
+    package var missingEntities: [String] {
+        sections.map { entities.missing(in: $0.shape.tables.keys.map(\.text)) } ?? []
     }
 
     /// What the mirror contains; it is read only if another connection may have changed it.
@@ -157,7 +173,7 @@ package final class Mirror {
         } else if try MirrorPosition(db) != position {
             throw MirrorError.needsSnapshot("somebody else has written to it")
         }
-        return try MirrorSections(db)
+        return try MirrorSections(db, entities)
     }
 
     /// The chunks up to the first line break.

@@ -35,11 +35,11 @@ package struct MirrorSchema: Codable, Hashable, Sendable {
     package let encoding: String
     /// The format of the recording.
     package let format: Int64
-    package let tables: [Table]
-    package let indexes: [Index]
-    package let shapes: [Shape]
+    package internal(set) var tables: [Table]
+    package internal(set) var indexes: [Index]
+    package internal(set) var shapes: [Shape]
     /// Tracked tables that cannot be created elsewhere.
-    package let leftOut: [String]
+    package internal(set) var leftOut: [String]
 
     /// Equal for equal content.
     package var digest: String {

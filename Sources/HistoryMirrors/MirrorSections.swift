@@ -7,7 +7,7 @@ import GRDBSQLite
 struct MirrorSections {
     /// What a section's first line says about its rows.
     struct Section {
-        enum Kind { case changes, rows, gone }
+        enum Kind { case changes, rows, gone, passedOver }
 
         let kind: Kind
         let sql: String
@@ -24,6 +24,7 @@ struct MirrorSections {
     }
 
     let shape: ReplicaShape
+    private let entities: EntityChoice
     /// The entities and columns to which history rows may refer.
     private(set) var changes = ChangeCheck([:], .utf8)
     /// Nil if a group has changed the schema.
@@ -33,8 +34,8 @@ struct MirrorSections {
     private var columns: [BinaryText: Set<BinaryText>] = [:]
 
     /// Reads what the mirror contains.
-    init(_ db: Database) throws {
-        self.init(try ReplicaShape(replica: db), version: try Self.version(db))
+    init(_ db: Database, _ entities: EntityChoice) throws {
+        self.init(try ReplicaShape(replica: db), entities, version: try Self.version(db))
         try readShapes(db)
     }
 
@@ -44,10 +45,14 @@ struct MirrorSections {
         changes = ChangeCheck(try EntityCatalog(db).shapes, encoding ?? .utf8)
     }
 
-    init(_ shape: ReplicaShape, version: Int64? = nil) {
+    init(_ shape: ReplicaShape, _ entities: EntityChoice, version: Int64? = nil) {
         self.shape = shape
+        self.entities = entities
         self.version = version
     }
+
+    /// The name of the entity of a change's kind.
+    func entity(ofKind kind: Int64) -> String? { changes.entity(ofKind: kind) }
 
     /// Whether no other connection has written anything since this was read.
     func areCurrent(_ db: Database) throws -> Bool { try Self.version(db) == version }
@@ -81,6 +86,9 @@ struct MirrorSections {
             return Section(
                 kind: .changes, sql: "INSERT OR IGNORE INTO historyd_change VALUES (?, ?, ?, ?, ?)",
                 width: names.count)
+        }
+        if let table = line.rows ?? line.gone, !entities.contains(table) {
+            return Section(kind: .passedOver, sql: "", width: 0)
         }
         if let table = line.rows, let columns = line.columns {
             try check(table, columns, db)
@@ -155,13 +163,16 @@ struct ChangeCheck {
     /// - Throws: `MirrorError.malformed`.
     mutating func check(kind: Int64, object: LineValue, detail: LineValue) throws(MirrorError) {
         if kind == plainKind { return }
-        if kind & 3 == 3 { return try checkVoid(kind, object, detail) }
+        if kind & 3 == 3 {
+            _ = try Self.notice(kind, object, detail)
+            return
+        }
         guard let entity = shapes[kind >> 2] else {
             throw .malformed("a change has the shape \(kind >> 2), which the schema does not describe")
         }
         let hasList = kind & 3 == 2 && !entity.preserved.isEmpty && !entity.hasPlainTombstone
         if case .columns(let names) = entity.key {
-            let isRowid = text(object)?.hasPrefix("rowid:") ?? false
+            let isRowid = Self.text(object)?.hasPrefix("rowid:") ?? false
             guard isRowid || isList(object, of: names.count) else {
                 throw .malformed("a change of \"\(entity.name)\" does not name its row")
             }
@@ -173,22 +184,26 @@ struct ChangeCheck {
         }
     }
 
-    /// See `UnrecordedChanges`.
-    private func checkVoid(_ kind: Int64, _ object: LineValue, _ detail: LineValue) throws(MirrorError) {
+    /// The names in a note of unrecorded changes, which are none in any other row; see `UnrecordedChanges`.
+    static func notice(_ kind: Int64, _ object: LineValue, _ detail: LineValue) throws(MirrorError) -> [String]
+    {
         guard kind == RecordingFormat.kind(shape: 0, .void), text(object) == UnrecordedChanges.object,
             let names = text(detail)
-        else { return }
+        else { return [] }
         guard let names = try? JSONDecoder().decode([String].self, from: Data(names.utf8)), !names.isEmpty
         else {
             throw .malformed("a note of unrecorded changes names no entities")
         }
+        return names
     }
+
+    func entity(ofKind kind: Int64) -> String? { shapes[kind >> 2]?.name }
 
     private func isList(_ value: LineValue, of count: Int) -> Bool {
-        text(value).flatMap { ValueList.values($0, encoding: encoding) }?.count == count
+        Self.text(value).flatMap { ValueList.values($0, encoding: encoding) }?.count == count
     }
 
-    private func text(_ value: LineValue) -> String? {
+    private static func text(_ value: LineValue) -> String? {
         if case .text(let text) = value.copy { text } else { nil }
     }
 }

@@ -8,19 +8,24 @@ import GRDBSQLite
 package final class MirrorSource {
     package let path: String
     private let folder: String
+    private let entities: EntityChoice
     private let queue: DatabaseQueue
     private let file: FileID?
     private let probe: WriterProbe
     /// A mirror's history is what its own source published: numbers may be missing.
     private var mayHaveGaps = false
     /// As of `schemaVersion`.
-    private var tables = MirrorTables()
+    private var tables: MirrorTables
     private var digest = StreamPosition.Digest()
 
-    /// - Parameter folder: A folder with space for groups that do not fit into memory.
-    package init(_ path: String, spoolingIn folder: String) throws {
+    /// - Parameters:
+    ///   - folder: A folder with space for groups that do not fit into memory.
+    ///   - entities: The tables of which anything is read into groups and snapshots.
+    package init(_ path: String, spoolingIn folder: String, entities: EntityChoice = .all) throws {
         self.path = path
         self.folder = folder
+        self.entities = entities
+        tables = MirrorTables(entities)
         file = FileID(of: path)
         queue = try StoreConnection.open(path, .read)
         probe = try WriterProbes.shared.take(path)
@@ -154,6 +159,11 @@ package final class MirrorSource {
         }
     }
 
+    /// The chosen tables that the store does not track.
+    package func missingEntities() throws -> [String] {
+        entities.missing(in: try end().schema.tables.map(\.name))
+    }
+
     private func loss(at position: StreamPosition, of store: String, _ header: HistoryHeader) throws
         -> SourceLoss?
     {
@@ -204,6 +214,9 @@ package enum SourceLoss: Hashable, Sendable {
 
 /// The tables whose rows a mirror receives, with their SQL names; read again when the schema changes.
 struct MirrorTables {
+    let entities: EntityChoice
+    /// The shapes of the chosen tables.
+    private var chosen: Set<Int64> = []
     private var version: Int64 = -1
     private(set) var schema: MirrorSchema?
     /// The digest of the schema, which is expensive to calculate.
@@ -213,17 +226,23 @@ struct MirrorTables {
     /// With the rowid, which is the same in a mirror.
     private(set) var tables: [BinaryText: RowTable] = [:]
 
+    init(_ entities: EntityChoice) { self.entities = entities }
+
+    /// Whether a change of this kind may be read.
+    func isChosen(kind: Int64) -> Bool { entities.isAll || chosen.contains(kind >> 2) }
+
     mutating func follow(_ db: Database, _ path: String) throws {
         let version = try db.currentSchemaVersion()
         guard version != self.version || schema == nil else { return }
         try RecordingTables.check(db)
-        let schema = try MirrorSchema(db)
+        let schema = try MirrorSchema(db).only(entities)
         let store = try StoreSchema(db)
         tables = [:]
         for table in schema.tables {
             tables[table.name] = RowTable(try TableSchema(table.name, in: store), withRowid: true)
         }
         shapes = try EntityCatalog(db).shapes
+        chosen = Set(schema.shapes.map(\.shape))
         (self.schema, digest, self.version) = (schema, try schema.digest, version)
     }
 }

@@ -8,6 +8,10 @@ struct MirrorWriter {
     private let isSnapshot: Bool
     /// The id of the group's store.
     private let store: String
+    /// The tables that the mirror has; changes and rows of others are passed over.
+    private let entities: EntityChoice
+    /// The last change that is in the mirror.
+    private var written: Int64?
     private let old: ReplicaShape
     /// What the mirror contains now.
     private(set) var sections: MirrorSections
@@ -31,16 +35,19 @@ struct MirrorWriter {
     /// - Parameters:
     ///   - found: What the mirror contains.
     ///   - known: The number of its last change.
-    init(_ db: Database, _ found: MirrorSections, after known: Int64, isSnapshot: Bool, of store: String) throws
-    {
+    init(
+        _ db: Database, _ found: MirrorSections, after known: Int64, isSnapshot: Bool, of store: String,
+        _ entities: EntityChoice
+    ) throws {
         self.db = db
+        self.entities = entities
         self.known = isSnapshot ? 0 : known
         self.store = store
         changes = found.changes
         self.isSnapshot = isSnapshot
         // A snapshot rebuilds all tables, because another program may have changed one.
         if isSnapshot { try ReplicaShape().makeTables(db, insteadOf: found.shape) }
-        sections = isSnapshot ? MirrorSections(ReplicaShape()) : found
+        sections = isSnapshot ? MirrorSections(ReplicaShape(), entities) : found
         old = sections.shape
     }
 
@@ -66,6 +73,10 @@ struct MirrorWriter {
 
     private mutating func begin(_ section: MirrorSections.Section) throws {
         try writeRows()
+        guard section.kind != .passedOver else {
+            (self.section, statement, bulk) = (section, nil, nil)
+            return
+        }
         if let table = section.whole {
             try db.execute(sql: "DELETE FROM main.\(SQLText.name(table))")
             whole.insert(table)
@@ -96,6 +107,7 @@ struct MirrorWriter {
         }
         try Self.check(schema)
         self.schema = schema
+        let schema = schema.passingOverOthers(than: entities)
         let shape = ReplicaShape(
             tables: Dictionary(
                 schema.tables.map { (BinaryText($0.name), ReplicaShape.Table(sql: $0.sql, shape: $0.shape)) }
@@ -103,7 +115,7 @@ struct MirrorWriter {
             indexes: Dictionary(
                 schema.indexes.map { (BinaryText($0.name), ReplicaShape.Index(entity: $0.table, sql: $0.sql)) }
             ) { first, _ in first })
-        sections = MirrorSections(shape)
+        sections = MirrorSections(shape, entities)
         try shape.makeTables(db, insteadOf: old)
         for table in schema.tables where shape.newTables(in: old).contains(table.name) {
             for statement in MirrorFormat.guards(of: table) { try db.runSchemaStatement(statement) }
@@ -128,9 +140,11 @@ struct MirrorWriter {
         try db.execute(
             sql: """
                 INSERT OR REPLACE INTO historyd_store VALUES ('floor', ?);
-                DELETE FROM historyd_store WHERE key IN ('cleaned', 'cleaned for');
+                DELETE FROM historyd_store WHERE key IN ('cleaned', 'cleaned for', 'entities');
                 DELETE FROM historyd_change
                 """, arguments: [floor])
+        guard let digest = try entities.digest else { return }
+        try db.execute(sql: "INSERT INTO historyd_store VALUES ('entities', ?)", arguments: [digest])
     }
 
     /// Definitions come from the network: each is first tried in a database of its own.
@@ -150,6 +164,7 @@ struct MirrorWriter {
 
     private mutating func takeValues(_ line: UnsafeBufferPointer<UInt8>) throws {
         guard let section else { throw MirrorError.malformed("values come before their section") }
+        if section.kind == .passedOver { return }
         let start = values.count
         try ValueLine.append(line, to: &values, atMost: section.width)
         guard values.count - start == section.width else {
@@ -163,6 +178,8 @@ struct MirrorWriter {
                 try checkOverlap(at: last)
                 return values.removeSubrange(start...)
             }
+            guard try isWanted(values[start...]) else { return values.removeSubrange(start...) }
+            written = last
         }
         if bulk == nil || values.count == section.width * Self.rowsAtOnce { try writeRows() }
     }
@@ -191,6 +208,31 @@ struct MirrorWriter {
         throw MirrorError.needsSnapshot("the source's history is another one at \(number)")
     }
 
+    /// Whether a change is of one of the mirror's tables. A note of unrecorded changes stays with all its names.
+    private func isWanted(_ values: ArraySlice<LineValue>) throws(MirrorError) -> Bool {
+        guard !entities.isAll, case .value(.integer(let kind)) = values[values.startIndex + 2] else {
+            return true
+        }
+        guard kind & 3 == 3 else {
+            return sections.entity(ofKind: kind).map { entities.contains($0) } ?? false
+        }
+        return try ChangeCheck.notice(kind, values[values.startIndex + 3], values[values.startIndex + 4])
+            .contains { entities.contains($0) }
+    }
+
+    /// Puts an emptied change at the mirror's end where the last one was left out, because its number counts.
+    /// A later end takes its place.
+    private func moveMark() throws {
+        guard let last, last > known else { return }
+        try db.cachedStatement(
+            sql:
+                "DELETE FROM historyd_change WHERE id = ? AND kind IS 3 AND object IS NULL AND detail IS ?"
+        ).execute(arguments: [known, EntityChoice.mark])
+        guard written != last else { return }
+        try db.cachedStatement(sql: "INSERT INTO historyd_change VALUES (?, 0, 3, NULL, ?)")
+            .execute(arguments: [last, EntityChoice.mark])
+    }
+
     /// How many of the five values of a change follow from its origin on.
     private static let overlap = 4
 
@@ -208,6 +250,7 @@ struct MirrorWriter {
     /// - Parameter position: The mirror's new position.
     mutating func finish(through position: StreamPosition) throws {
         try writeRows()
+        try moveMark()
         let shape = sections.shape
         guard position.number >= last ?? 0, isSnapshot || position.number == last else {
             throw MirrorError.malformed("the history does not end at \(position.number)")

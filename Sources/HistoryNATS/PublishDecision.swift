@@ -28,11 +28,12 @@ package enum PublishDecision: Hashable, Sendable {
     }
 
     /// - Parameters:
+    ///   - entities: The digest of the list of tables that are to be published; nil for all.
     ///   - now: In milliseconds since 1970.
     ///   - wantsNewEpoch: Whether an operator has decided that the store is right and the stream is not.
     ///   - loss: The store's relation to a position.
     package init(
-        _ known: Known, at now: Int64, wantsNewEpoch: Bool = false,
+        _ known: Known, entities: String? = nil, at now: Int64, wantsNewEpoch: Bool = false,
         loss: (StreamPosition, _ store: String) throws -> SourceLoss?
     ) rethrows {
         let next = Epoch.next(after: known.epoch, at: now)
@@ -70,6 +71,11 @@ package enum PublishDecision: Hashable, Sendable {
                 self = Self.refuse(.diverged, memory?.position, end.store)
                 return
             default: break
+            }
+            // Mirrors have tables that are not published any more, or lack rows of new ones.
+            guard end.entities == entities else {
+                self = .startOver(epoch: next, reason: "the configuration names other entities")
+                return
             }
             switch loss {
             case .expired:

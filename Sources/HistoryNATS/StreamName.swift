@@ -32,7 +32,9 @@ package struct StreamName: Hashable, Sendable {
 
     /// The subject for groups of these authors; nil stands for an undeclared author.
     package func group(of authors: Set<BinaryText?>) -> String {
-        guard authors.count < 2, let author = authors.first else { return "history.\(name)._many" }
+        guard authors.count < 2 else { return "history.\(name)._many" }
+        // A group of which all changes were left out has no author.
+        let author = authors.first ?? nil
         return "history.\(name).\(author.map { Self.escaped($0.text) } ?? "_none")"
     }
 

@@ -53,7 +53,15 @@ struct Doctor {
         var problems = StoreAccess.problems(of: path, isPolled: false)
         if problems.isEmpty {
             do {
-                try MirrorSource(path, spoolingIn: NSTemporaryDirectory()).close()
+                let source = try MirrorSource(
+                    path, spoolingIn: NSTemporaryDirectory(), entities: EntityChoice(publication.entities))
+                let missing = try source.missingEntities()
+                try source.close()
+                if !missing.isEmpty {
+                    problems = [
+                        "It tracks no table \(missing.map { "\"\($0)\"" }.joined(separator: ", ")), which \"entities\" names: correct the name, or wait for the table."
+                    ]
+                }
             } catch {
                 problems = ["\(error)"]
             }

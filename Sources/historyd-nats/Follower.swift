@@ -67,7 +67,8 @@ struct Follower: Worker {
         try awaitSpace(isOnce: isOnce)
         let lock = try MirrorLock(following.path)
         defer { withExtendedLifetime(lock) {} }
-        let mirror = try Mirror(following.path, of: following.name)
+        let mirror = try Mirror(
+            following.path, of: following.name, entities: EntityChoice(following.entities))
         defer { try? mirror.close() }
         var snapshots = SnapshotFetcher(
             jetStream: jetStream, names: names, folder: following.folder, logger: logger, pending: pending,
@@ -84,7 +85,11 @@ struct Follower: Worker {
             case .refuse(let reason): throw Stale(description: reason)
             case .refill(let reason), .awaitSnapshot(let reason):
                 need = Need(reason: reason, isRepair: need?.isRepair ?? false)
-            case .goOn: break
+            case .goOn:
+                if need == nil, mirror.hasOtherEntities {
+                    // An older snapshot helps as well: the stream goes on behind it.
+                    need = Need(reason: "the configuration names other entities", isRepair: true)
+                }
             }
             if let missing = need {
                 need = nil
@@ -93,6 +98,7 @@ struct Follower: Worker {
                 }
                 try snapshots.fetch(into: mirror, waiting: !isOnce, isRepair: missing.isRepair, missing.reason)
                 if let position = mirror.position { status.moved(position, bytes: 0) }
+                noteMissing(mirror.missingEntities, in: following.path)
                 continue
             }
             guard let position = mirror.position else { continue }

@@ -63,7 +63,7 @@ extension PublishSession {
     private func snapshotSender() throws -> SnapshotSender {
         let most = try writer.partSize(atMost: SnapshotSender.part, on: names.allSnapshotParts)
         if let upload = pending.upload, try !isUsable(upload, most) { pending.upload = nil }
-        let upload = pending.upload ?? SnapshotUpload(epoch: epoch, partSize: most)
+        let upload = pending.upload ?? SnapshotUpload(epoch: epoch, entities: entities, partSize: most)
         pending.upload = upload
         // A snapshot that another publisher adds after this check conflicts with the new one.
         let sender = try SnapshotSender(jetStream, names, upload, window: publication.window)
@@ -102,7 +102,8 @@ extension PublishSession {
         _ upload: SnapshotUpload, _ sender: SnapshotSender, _ between: () throws -> Void
     ) throws -> MirrorSource.Group {
         if upload.isRead, let group = upload.group { return group }
-        let reader = try MirrorSource(publication.store, spoolingIn: folder)
+        let reader = try MirrorSource(
+            publication.store, spoolingIn: folder, entities: EntityChoice(publication.entities))
         defer { try? reader.close() }
         let group = try withoutActuallyEscaping(between) { between in
             try reader.snapshot { group in

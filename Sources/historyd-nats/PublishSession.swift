@@ -15,6 +15,8 @@ final class PublishSession {
     let pending: PendingSnapshot
     let folder: String
     let logger: Logger
+    /// The digest of the list of published tables; nil for all.
+    let entities: String?
 
     var store = ""
     var epoch: Int64 = 1
@@ -45,6 +47,7 @@ final class PublishSession {
         self.pending = pending
         self.folder = folder
         self.logger = logger
+        entities = try EntityChoice(publication.entities).digest
         state = try jetStream.state(of: names.history)
         writer = try StreamWriter(
             jetStream.connection, names.history, after: state.last, window: publication.window)
@@ -68,7 +71,7 @@ final class PublishSession {
         (head, state) = (found.head?.header, found.state)
         let known = memory?.read(logger)
         let decision = try PublishDecision(
-            .init(last: found.last, head: head, memory: known),
+            .init(last: found.last, head: head, memory: known), entities: entities,
             at: HistoryTimestamp.now.milliseconds, wantsNewEpoch: wantsNewEpoch
         ) { try source.loss(at: $0, of: $1) }
         writer = try StreamWriter(
@@ -221,8 +224,9 @@ final class PublishSession {
         try writer.drain()
     }
 
-    /// Sets when the message is sent, and when the next one is due.
+    /// Sets which tables are published, when the message is sent, and when the next one is due.
     private func stamp(_ header: inout GroupHeader) {
+        header.entities = entities
         header.time = HistoryTimestamp.now.milliseconds
         header.beat = publication.beat.map { $0.milliseconds }
         lastSent = .now

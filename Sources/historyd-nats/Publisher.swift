@@ -49,13 +49,15 @@ struct Publisher: Worker {
         _ succeeded: () -> Void
     ) throws {
         let difference = publication.stream.create ? try makeStreams(jetStream) : nil
-        let source = try MirrorSource(publication.store, spoolingIn: folder)
+        let source = try MirrorSource(
+            publication.store, spoolingIn: folder, entities: EntityChoice(publication.entities))
         defer { try? source.close() }
         let session = try PublishSession(
             jetStream: jetStream, source: source, publication: publication, names: names, memory: memory,
             pending: pending, folder: folder, logger: logger)
         note(try session.begin(wantsNewEpoch: wantsNewEpoch))
         connected(session)
+        noteMissing(try source.missingEntities(), in: publication.store)
         warn(difference)
         acknowledged(session.position.number)
         // It looks before each wait, for commits from before the store was watched.

@@ -14,6 +14,8 @@ final class SnapshotUpload {
     }
 
     let epoch: Int64
+    /// The digest of the list of published tables; nil for all.
+    let entities: String?
     let partSize: Int
     /// Nil until reading has started.
     var group: MirrorSource.Group?
@@ -25,7 +27,9 @@ final class SnapshotUpload {
     /// The bytes before this offset were dropped, because the server has them.
     private var forgotten = 0
 
-    init(epoch: Int64, partSize: Int) { (self.epoch, self.partSize) = (epoch, partSize) }
+    init(epoch: Int64, entities: String?, partSize: Int) {
+        (self.epoch, self.entities, self.partSize) = (epoch, entities, partSize)
+    }
 
     func part(_ number: Int, of group: MirrorSource.Group) throws -> [UInt8] {
         let start = number * partSize
@@ -45,8 +49,10 @@ final class SnapshotUpload {
     }
 
     func header(_ kind: GroupHeader.Kind, of group: MirrorSource.Group) -> GroupHeader {
-        GroupHeader(
+        var header = GroupHeader(
             kind, store: group.store, epoch: epoch, after: group.after, through: group.through, isLast: false)
+        header.entities = entities
+        return header
     }
 
     /// The SHA-256 of everything, once all parts were read.

@@ -56,6 +56,13 @@ extension Worker {
         }
     }
 
+    /// Says which of the tables that the configuration names are not there: they may come.
+    func noteMissing(_ entities: [String], in path: String) {
+        guard !entities.isEmpty else { return }
+        let names = entities.map { "\"\($0)\"" }.joined(separator: ", ")
+        logger.notice("\"\(path)\" does not have, or not yet: \(names).", metadata: metadata)
+    }
+
     func withJetStream(_ session: (JetStream) throws -> Void) throws {
         let connection = try NATSConnection(configuration, name: "historyd-nats", wakeUp: wakeUp)
         wakeUp.use(connection)

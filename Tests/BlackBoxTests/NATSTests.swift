@@ -77,14 +77,26 @@ struct NATSTests {
         ])
     func adversity(scenario: String) async throws { try await run(scenario, in: "adversity.py") }
 
+    @Test("What goes through to mirrors", arguments: ["entities"])
+    func choices(scenario: String) async throws { try await run(scenario, in: "choices.py") }
+
+    @Test(
+        "What goes through to mirrors, with the newest server",
+        .enabled(if: StreamPackages.areThere, StreamPackages.missing), arguments: ["entities"])
+    func newestChoices(scenario: String) async throws { try await runOnNewest(scenario, in: "choices.py") }
+
     @Test(
         "The newest server: its words, losses and loads",
         .enabled(if: StreamPackages.areThere, StreamPackages.missing),
         arguments: ["words", "remade", "beat", "refused_snapshot", "domain", "foreign_rate"])
     func newestServer(scenario: String) async throws {
+        try await runOnNewest(scenario, in: "adversity.py")
+    }
+
+    private func runOnNewest(_ scenario: String, in script: String) async throws {
         let server = URL(filePath: StreamPackages.python).deletingLastPathComponent().appending(
             path: "nats-server")
-        try await run(scenario, in: "adversity.py", environment: ["NATS_SERVER": server.path])
+        try await run(scenario, in: script, environment: ["NATS_SERVER": server.path])
     }
 
     private func run(

@@ -46,6 +46,7 @@ let natsCorpus: [CorpusCase] = [
         publication(
             """
             "feed": {"consumer": "nats", "context": "stream", "socket": "/c.sock"}, "window": 10000, "hold": "1ms", "beat": "10s", \
+            "entities": ["person", "note"], \
             "stream": {"create": false, "replicas": 3, "maxAge": "7d", "maxBytes": "4GiB"}, \
             "snapshot": {"every": 3600, "keep": 1}
             """)),
@@ -96,6 +97,18 @@ let natsCorpus: [CorpusCase] = [
     .bad(
         "feed", publication("\"feed\": {}"), "2:9: \(in0).feed.consumer: missing, expected the feed's consumer",
         "2:9: \(in0).feed.context: missing, expected the feed's context"),
+    .good("a follower's tables", following("{\"name\": \"a\", \"path\": \"/m\", \"entities\": [\"person\"]}")),
+    .bad(
+        "no tables", publication("\"entities\": []"),
+        "2:13: \(in0).entities: expected at least one table, found an empty list"),
+    .bad(
+        "tables that are none", publication("\"entities\": [1, \"\", \"historyd_change\"]"),
+        "2:14: \(in0).entities[0]: expected a table's name, found 1",
+        "2:17: \(in0).entities[1]: expected a table's name, found an empty string",
+        "2:21: \(in0).entities[2]: expected a table that can be tracked, found \"historyd_change\""),
+    .badBeyondSchema(
+        "a table twice", following("{\"name\": \"a\", \"path\": \"/m\", \"entities\": [\"p\", \"P\"]}"),
+        "2:47: follow[0].entities[1]: table \"p\" is already given at FILE:2:42"),
     .bad(
         "name of a stream", following("{\"name\": \"a.b\", \"path\": \"/m\"}"),
         "2:10: follow[0].name: expected at most 200 letters, digits, - and _, found \"a.b\""),

@@ -42,6 +42,8 @@ package struct NATSConfiguration: Sendable, Hashable {
         package var hold: Duration = .seconds(300)
         /// How often the stream reports that there is nothing new; nil for never.
         package var beat: Duration?
+        /// The tables of which anything leaves the machine; nil for all.
+        package var entities: [String]?
     }
 
     /// The daemon's feed. Its consumer keeps the history until the stream has it.
@@ -65,6 +67,8 @@ package struct NATSConfiguration: Sendable, Hashable {
         package var name: String
         /// The mirror's file.
         package var path: String
+        /// The tables that the mirror has; nil for all.
+        package var entities: [String]?
     }
 }
 

@@ -119,7 +119,9 @@ enum NATSDecoder {
     private static func publication(_ node: DocumentNode, names: inout Claims) -> NATSConfiguration.Publication?
     {
         guard
-            let fields = node.fields(["store", "name", "feed", "stream", "snapshot", "window", "hold", "beat"])
+            let fields = node.fields([
+                "store", "name", "entities", "feed", "stream", "snapshot", "window", "hold", "beat",
+            ])
         else {
             return nil
         }
@@ -135,6 +137,7 @@ enum NATSDecoder {
         }
         if let window = fields["window"]?.integer(in: 1...10_000) { publication.window = window }
         if let hold = fields["hold"]?.duration() { publication.hold = hold }
+        publication.entities = fields["entities"].flatMap(entities)
         publication.beat = fields["beat"]?.duration()
         return store == nil || name == nil ? nil : publication
     }
@@ -142,8 +145,9 @@ enum NATSDecoder {
     private static func following(
         _ node: DocumentNode, names: inout Claims, paths: inout Claims, stores: [(file: String, name: String)]
     ) -> NATSConfiguration.Following? {
-        guard let fields = node.fields(["name", "path"]) else { return nil }
+        guard let fields = node.fields(["name", "path", "entities"]) else { return nil }
         let name = streamName(fields, names: &names)
+        let entities = fields["entities"].flatMap(entities)
         guard let node = fields.required("path", "the mirror's path"), let path = node.filePath() else {
             return nil
         }
@@ -155,7 +159,24 @@ enum NATSDecoder {
             return nil
         }
         guard paths.claim(file, at: node, as: "the mirror's file"), let name else { return nil }
-        return NATSConfiguration.Following(name: name, path: path)
+        return NATSConfiguration.Following(name: name, path: path, entities: entities)
+    }
+
+    /// Tables' names. Whether there are such tables is not known here: they may come later.
+    private static func entities(_ node: DocumentNode) -> [String]? {
+        let expected = "a list of tables' names"
+        guard let nodes = node.list(expected: expected) else { return nil }
+        if nodes.isEmpty { node.report("expected at least one table, found an empty list") }
+        var names = Claims()
+        return nodes.compactMap { node in
+            guard let name = node.name(expected: "a table's name") else { return nil }
+            let folded = name.lowercased()
+            guard !folded.hasPrefix("historyd_"), !folded.hasPrefix("sqlite_") else {
+                node.report("expected a table that can be tracked, found \(name.quotedExcerpt)")
+                return nil
+            }
+            return names.claim(folded, at: node, as: "table") ? name : nil
+        }
     }
 
     /// The name is part of the stream's name and of subjects.

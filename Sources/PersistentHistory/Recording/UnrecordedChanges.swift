@@ -16,13 +16,19 @@ package enum UnrecordedChanges {
 
     static func note(_ entities: Set<BinaryText>, _ db: Database) throws {
         guard !entities.isEmpty else { return }
-        let names = String(decoding: try JSONEncoder().encode(entities.sorted()), as: UTF8.self)
+        let names = detail(entities.sorted().map(\.text))
         try db.execute(
             sql: """
                 INSERT INTO historyd_change (origin, kind, object, detail)
                 VALUES (CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER), ?, ?, ?)
                 """,
             arguments: [RecordingFormat.kind(shape: 0, .void), object, names])
+    }
+
+    /// The `detail` of a row that names these entities.
+    package static func detail(_ names: [String]) -> String {
+        // Text can always be encoded.
+        (try? JSONEncoder().encode(names)).map { String(decoding: $0, as: UTF8.self) } ?? "[]"
     }
 
     /// The entities named by the current row of `id, origin, kind, object, detail`; nil for any other
