@@ -51,7 +51,7 @@ package final class MirrorSource {
 
     package func close() throws { try HistoryError.translating(path) { try queue.end() } }
 
-    private func read<T>(_ body: (Database) throws -> T) throws -> T {
+    func read<T>(_ body: (Database) throws -> T) throws -> T {
         try HistoryError.translating(path) {
             try StoreConnection.rollingBack(path) { try queue.readInTransaction(body) }
         }

@@ -29,8 +29,19 @@ package struct GroupHeader: Hashable, Sendable {
     package var time: Int64?
     /// Within how many milliseconds another message follows; nil if the publisher does not promise that.
     package var beat: Int64?
-    /// The digest of the list of tables that are published; nil for all.
-    package var entities: String?
+    package var source = Source()
+
+    /// What a publisher says of its store.
+    package struct Source: Hashable, Sendable {
+        /// The digest of the list of tables that are published; nil for all.
+        package var entities: String?
+        /// The epoch in which the store was promoted from a mirror; nil if it never was.
+        package var promotion: Int64?
+
+        package init(entities: String? = nil, promotion: Int64? = nil) {
+            (self.entities, self.promotion) = (entities, promotion)
+        }
+    }
 
     /// How to find and verify a snapshot.
     package struct SnapshotHead: Hashable, Sendable {
@@ -94,7 +105,8 @@ package struct GroupHeader: Hashable, Sendable {
         if isLast { fields.append(("Historyd-Last", "1")) }
         if let time { fields.append(("Historyd-Time", String(time))) }
         if let beat { fields.append(("Historyd-Beat", String(beat))) }
-        if let entities { fields.append(("Historyd-Entities", entities)) }
+        if let entities = source.entities { fields.append(("Historyd-Entities", entities)) }
+        if let promotion = source.promotion { fields.append(("Historyd-Promoted", String(promotion))) }
         if let head {
             fields += [
                 ("Historyd-First", String(head.firstSequence)), ("Historyd-Parts", String(head.parts)),
@@ -143,7 +155,9 @@ package struct GroupHeader: Hashable, Sendable {
         self.init(
             kind, store: store, epoch: epoch, after: after, through: through,
             part: try number("Historyd-Part", in: 0...Limits.parts), isLast: value("Historyd-Last") == "1")
-        entities = value("Historyd-Entities").flatMap { (1...64).contains($0.utf8.count) ? $0 : nil }
+        source = Source(
+            entities: value("Historyd-Entities").flatMap { (1...64).contains($0.utf8.count) ? $0 : nil },
+            promotion: value("Historyd-Promoted").flatMap { Int64($0) })
         guard kind == .head else {
             // Earlier versions of the publisher send neither.
             time = value("Historyd-Time").flatMap { Int64($0) }.flatMap {

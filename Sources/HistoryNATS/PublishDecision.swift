@@ -8,6 +8,8 @@ package enum PublishDecision: Hashable, Sendable {
     case startOver(epoch: Int64, reason: String)
     /// An operator must decide.
     case refuse(reason: String)
+    /// The stream has another source.
+    case retire(reason: String)
 
     /// What is known of the stream.
     package struct Known: Sendable {
@@ -28,17 +30,21 @@ package enum PublishDecision: Hashable, Sendable {
     }
 
     /// - Parameters:
-    ///   - entities: The digest of the list of tables that are to be published; nil for all.
+    ///   - source: What is to be published.
     ///   - now: In milliseconds since 1970.
     ///   - wantsNewEpoch: Whether an operator has decided that the store is right and the stream is not.
     ///   - loss: The store's relation to a position.
     package init(
-        _ known: Known, entities: String? = nil, at now: Int64, wantsNewEpoch: Bool = false,
+        _ known: Known, of source: GroupHeader.Source = .init(), at now: Int64, wantsNewEpoch: Bool = false,
         loss: (StreamPosition, _ store: String) throws -> SourceLoss?
     ) rethrows {
         let next = Epoch.next(after: known.epoch, at: now)
         if wantsNewEpoch {
             self = .startOver(epoch: next, reason: "a new epoch was asked for")
+            return
+        }
+        if let reason = Self.retirement(of: source, [known.last, known.head]) {
+            self = .retire(reason: reason)
             return
         }
         let memory = known.memory
@@ -52,6 +58,11 @@ package enum PublishDecision: Hashable, Sendable {
             return
         }
         let reached = end.reached
+        if let promotion = source.promotion, end.epoch < promotion, try loss(reached, end.store) != .otherStore
+        {
+            self = .startOver(epoch: max(next, promotion), reason: "the store was promoted from a mirror")
+            return
+        }
         switch try loss(reached, end.store) {
         case .restored: self = .startOver(epoch: next, reason: "the store was restored from a backup")
         case .diverged: self = Self.refuse(.diverged, reached, end.store)
@@ -73,7 +84,7 @@ package enum PublishDecision: Hashable, Sendable {
             default: break
             }
             // Mirrors have tables that are not published any more, or lack rows of new ones.
-            guard end.entities == entities else {
+            guard end.source.entities == source.entities else {
                 self = .startOver(epoch: next, reason: "the configuration names other entities")
                 return
             }
@@ -90,6 +101,19 @@ package enum PublishDecision: Hashable, Sendable {
                     : .goOn(epoch: epoch, after: reached)
             }
         }
+    }
+
+    /// Why a store is not the source of a stream any more; nil if it is, or may be. Only an operator changes the
+    /// source.
+    ///
+    /// - Parameter headers: The newest ones of the stream.
+    package static func retirement(of source: GroupHeader.Source, _ headers: [GroupHeader?]) -> String? {
+        guard let newest = headers.compactMap(\.self).max(by: { $0.epoch < $1.epoch }),
+            newest.source.promotion != source.promotion, newest.epoch >= source.promotion ?? 0
+        else { return nil }
+        let who = newest.source.promotion == nil ? "another store" : "a promoted mirror"
+        return
+            "the store is not the source of the stream any more: \(who) is, in epoch \(newest.epoch), and has what was written since"
     }
 
     private static func refuse(_ loss: SourceLoss?, _ position: StreamPosition?, _ store: String?) -> Self {

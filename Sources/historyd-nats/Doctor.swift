@@ -127,6 +127,12 @@ struct Doctor {
         }
     }
 
+    private static func promotion(of store: String) -> Int64? {
+        let source = try? MirrorSource(store, spoolingIn: NSTemporaryDirectory())
+        defer { try? source?.close() }
+        return (try? source?.promotion()).flatMap(\.self)
+    }
+
     private func problem(of name: String, _ jetStream: JetStream) -> String? {
         do {
             let names = StreamName(name)
@@ -143,6 +149,13 @@ struct Doctor {
                     "Its limits are not the configuration's: \(difference). Change them at the server, or there."
             }
             let end = try StreamEnd(names, jetStream)
+            if let store = configuration.publish.first(where: { $0.name == name })?.store,
+                let reason = PublishDecision.retirement(
+                    of: .init(promotion: Self.promotion(of: store)), [end.last, end.head?.header])
+            {
+                return
+                    "\(reason): move \"\(store)\" aside, take it out of \"publish\", and name it in \"follow\"."
+            }
             return end.last == nil && end.head == nil ? "It has neither history nor a snapshot yet." : nil
         } catch {
             return sentence(error)

@@ -18,7 +18,7 @@ struct HistorydNATS: ParsableCommand {
             """,
         version: HistoryVersion.current,
         subcommands: [
-            Run.self, Publish.self, StatusCommand.self, HealthCommand.self, DoctorCommand.self,
+            Run.self, Publish.self, Promote.self, StatusCommand.self, HealthCommand.self, DoctorCommand.self,
             ReloadCommand.self,
         ],
         defaultSubcommand: Run.self)
@@ -40,7 +40,7 @@ struct ConfigurationOption: ParsableArguments {
 }
 
 /// The log, configured like the daemon's.
-private func makeLogger() -> (Logger, LiveLogLevel) {
+func makeLogger() -> (Logger, LiveLogLevel) {
     let level = LiveLogLevel(.info)
     LogOutput.suitable.bootstrap(level: level)
     return (Logger(label: "historyd-nats"), level)

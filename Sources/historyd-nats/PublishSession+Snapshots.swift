@@ -63,7 +63,7 @@ extension PublishSession {
     private func snapshotSender() throws -> SnapshotSender {
         let most = try writer.partSize(atMost: SnapshotSender.part, on: names.allSnapshotParts)
         if let upload = pending.upload, try !isUsable(upload, most) { pending.upload = nil }
-        let upload = pending.upload ?? SnapshotUpload(epoch: epoch, entities: entities, partSize: most)
+        let upload = pending.upload ?? SnapshotUpload(epoch: epoch, source: described, partSize: most)
         pending.upload = upload
         // A snapshot that another publisher adds after this check conflicts with the new one.
         let sender = try SnapshotSender(jetStream, names, upload, window: publication.window)

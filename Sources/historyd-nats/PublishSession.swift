@@ -15,8 +15,8 @@ final class PublishSession {
     let pending: PendingSnapshot
     let folder: String
     let logger: Logger
-    /// The digest of the list of published tables; nil for all.
-    let entities: String?
+    /// What the messages say of the store.
+    let described: GroupHeader.Source
 
     var store = ""
     var epoch: Int64 = 1
@@ -47,7 +47,8 @@ final class PublishSession {
         self.pending = pending
         self.folder = folder
         self.logger = logger
-        entities = try EntityChoice(publication.entities).digest
+        described = GroupHeader.Source(
+            entities: try EntityChoice(publication.entities).digest, promotion: try source.promotion())
         state = try jetStream.state(of: names.history)
         writer = try StreamWriter(
             jetStream.connection, names.history, after: state.last, window: publication.window)
@@ -71,7 +72,7 @@ final class PublishSession {
         (head, state) = (found.head?.header, found.state)
         let known = memory?.read(logger)
         let decision = try PublishDecision(
-            .init(last: found.last, head: head, memory: known), entities: entities,
+            .init(last: found.last, head: head, memory: known), of: described,
             at: HistoryTimestamp.now.milliseconds, wantsNewEpoch: wantsNewEpoch
         ) { try source.loss(at: $0, of: $1) }
         writer = try StreamWriter(
@@ -84,6 +85,11 @@ final class PublishSession {
             throw Publisher.Refusal(
                 description:
                     "\(reason). Restore the store, or declare it to be right: historyd-nats publish --new-epoch \(names.name)"
+            )
+        case .retire(let reason):
+            throw Publisher.Refusal(
+                description:
+                    "\(reason). Move its file aside and follow the stream, or, if the store is right after all, run: historyd-nats publish --new-epoch \(names.name)"
             )
         case .startOver(let epoch, let reason):
             // A snapshot that an earlier session left incomplete has started this epoch already.
@@ -224,9 +230,9 @@ final class PublishSession {
         try writer.drain()
     }
 
-    /// Sets which tables are published, when the message is sent, and when the next one is due.
+    /// Sets what is published, when the message is sent, and when the next one is due.
     private func stamp(_ header: inout GroupHeader) {
-        header.entities = entities
+        header.source = described
         header.time = HistoryTimestamp.now.milliseconds
         header.beat = publication.beat.map { $0.milliseconds }
         lastSent = .now

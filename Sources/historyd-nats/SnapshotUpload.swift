@@ -14,8 +14,7 @@ final class SnapshotUpload {
     }
 
     let epoch: Int64
-    /// The digest of the list of published tables; nil for all.
-    let entities: String?
+    let source: GroupHeader.Source
     let partSize: Int
     /// Nil until reading has started.
     var group: MirrorSource.Group?
@@ -27,8 +26,8 @@ final class SnapshotUpload {
     /// The bytes before this offset were dropped, because the server has them.
     private var forgotten = 0
 
-    init(epoch: Int64, entities: String?, partSize: Int) {
-        (self.epoch, self.entities, self.partSize) = (epoch, entities, partSize)
+    init(epoch: Int64, source: GroupHeader.Source, partSize: Int) {
+        (self.epoch, self.source, self.partSize) = (epoch, source, partSize)
     }
 
     func part(_ number: Int, of group: MirrorSource.Group) throws -> [UInt8] {
@@ -51,7 +50,7 @@ final class SnapshotUpload {
     func header(_ kind: GroupHeader.Kind, of group: MirrorSource.Group) -> GroupHeader {
         var header = GroupHeader(
             kind, store: group.store, epoch: epoch, after: group.after, through: group.through, isLast: false)
-        header.entities = entities
+        header.source = source
         return header
     }
 

@@ -77,12 +77,12 @@ struct NATSTests {
         ])
     func adversity(scenario: String) async throws { try await run(scenario, in: "adversity.py") }
 
-    @Test("What goes through to mirrors", arguments: ["entities"])
+    @Test("What goes through to mirrors, and one that becomes the source", arguments: ["entities", "promote"])
     func choices(scenario: String) async throws { try await run(scenario, in: "choices.py") }
 
     @Test(
         "What goes through to mirrors, with the newest server",
-        .enabled(if: StreamPackages.areThere, StreamPackages.missing), arguments: ["entities"])
+        .enabled(if: StreamPackages.areThere, StreamPackages.missing), arguments: ["entities", "promote"])
     func newestChoices(scenario: String) async throws { try await runOnNewest(scenario, in: "choices.py") }
 
     @Test(

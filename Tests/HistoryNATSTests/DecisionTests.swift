@@ -30,7 +30,7 @@ struct DecisionTests {
     private static func epoch(_ decision: PublishDecision) -> Int64? {
         switch decision {
         case .startOver(let epoch, _), .goOn(let epoch, _): epoch
-        case .refuse: nil
+        case .refuse, .retire: nil
         }
     }
 

@@ -243,14 +243,13 @@ struct EntityChoiceTests {
         let position = StreamPosition(number: 5, fingerprint: nil, schema: "s")
         var header = GroupHeader(
             .begin, store: "a5e3d0d6-6f43-4c1e-9d52-6f2c6a3f6a10", epoch: 7, after: position, through: position)
-        header.entities = digest
+        header.source.entities = digest
         let fields = Dictionary(uniqueKeysWithValues: header.fields.map { ($0.name, $0.value) })
         let read = try GroupHeader { fields[$0] }
-        #expect(read.entities == digest)
+        #expect(read.source.entities == digest)
         func decision(_ entities: String?) -> PublishDecision {
-            PublishDecision(.init(last: read, head: nil, memory: nil), entities: entities, at: 100) { _, _ in
-                nil
-            }
+            let known = PublishDecision.Known(last: read, head: nil, memory: nil)
+            return PublishDecision(known, of: .init(entities: entities), at: 100) { _, _ in nil }
         }
         #expect(decision(digest) == .goOn(epoch: 7, after: position))
         for other in [nil, try EntityChoice(["b"]).digest] {

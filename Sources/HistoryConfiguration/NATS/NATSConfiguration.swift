@@ -72,6 +72,11 @@ package struct NATSConfiguration: Sendable, Hashable {
     }
 }
 
+extension NATSConfiguration.Publication {
+    /// With the default for all that may be left out.
+    package init(store: String, name: String) { self.init(store: store, name: name, feed: nil) }
+}
+
 extension NATSConfiguration {
     /// Reads a configuration.
     ///

@@ -1,4 +1,4 @@
-import GRDB
+package import GRDB
 import GRDBSQLite
 internal import Glibc
 
@@ -145,6 +145,22 @@ public enum Tracking {
                     outcome, first.steps.count,
                     rest.map { Seen(file: seen.file, plan: $0, schemaVersion: version) }, version, .now - began
                 )
+            }
+        }
+    }
+
+    /// Tracks tables of what was a mirror until now. No change is missed, because it is one transaction.
+    ///
+    /// - Parameter unmake: Makes an ordinary file of the mirror, and returns the columns to preserve by table.
+    package static func takeOver(
+        _ path: String, unmake: (Database) throws -> [BinaryText: [String]?]
+    ) throws {
+        try HistoryError.translating(path) {
+            try StoreConnection.withConnection(to: path, .write, timeout: .seconds(5)) { queue in
+                try queue.inSoloTransaction { db in
+                    let entities = try unmake(db)
+                    _ = try TrackingPlan(db, entities: entities, all: false).carryOut(db, isComplete: true)
+                }
             }
         }
     }
