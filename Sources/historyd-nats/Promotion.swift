@@ -114,7 +114,8 @@ struct Promotion: Sendable {
         guard let position = mirror.position else {
             throw SessionOver(description: "it has received nothing yet")
         }
-        losses += try Self.losses(of: following.path)
+        let end = streamEnd()
+        losses += try Self.losses(of: following.path, end)
         if let source { losses += Self.losses(of: source, behind: position.position.number) }
         for loss in losses { logger.warning("\(loss)") }
         let unknown =
@@ -125,14 +126,15 @@ struct Promotion: Sendable {
             logger.error("Nothing was done. Solve this, or accept it: --accept-loss")
             return false
         }
-        try mirror.promote(in: epoch(after: position.epoch))
+        try mirror.promote(in: Self.epoch(after: position.epoch, end))
         return true
     }
 
-    private static func losses(of mirror: String) throws -> [String] {
+    private static func losses(of mirror: String, _ end: StreamEnd?) throws -> [String] {
         let store = try MirrorSource(mirror, spoolingIn: NSTemporaryDirectory())
         defer { try? store.close() }
-        return try store.hasSomeTables() ? ["The mirror has only some of the tables."] : []
+        let isPublishedInPart = [end?.last, end?.head?.header].contains { $0?.source.entities != nil }
+        return try isPublishedInPart || store.hasSomeTables() ? ["The mirror has only some of the tables."] : []
     }
 
     /// What the old source has that the mirror lacks.
@@ -147,13 +149,16 @@ struct Promotion: Sendable {
     }
 
     /// Later than every epoch that is known here.
-    private func epoch(after mine: Int64) -> Int64 {
-        var known = [mine]
-        try? follower.withJetStream { jetStream in
-            let end = try StreamEnd(StreamName(following.name), jetStream)
-            known += [end.last?.epoch, end.head?.header.epoch].compactMap(\.self)
-        }
+    private static func epoch(after mine: Int64, _ end: StreamEnd?) -> Int64 {
+        let known = [mine, end?.last?.epoch, end?.head?.header.epoch].compactMap(\.self)
         return Epoch.next(after: known.max(), at: HistoryTimestamp.now.milliseconds)
+    }
+
+    /// Nil if the server cannot be asked. That the mirror could not follow was said then.
+    private func streamEnd() -> StreamEnd? {
+        var end: StreamEnd?
+        try? follower.withJetStream { end = try StreamEnd(StreamName(following.name), $0) }
+        return end
     }
 
     private var follower: Follower {

@@ -229,6 +229,23 @@ def promote(bench):
     bench.start_nats("publish")
     bench.start_nats("follow")
     level()
+    for configuration, key in [("publish", "publish"), ("follow", "follow")]:
+        bench.kill(configuration, signal.SIGTERM)
+        change(bench, configuration, key, entities=["person"])
+        bench.start_nats(configuration)
+        until("some tables", lambda: tables(new) == ["person"])
+        bench.kill("follow", signal.SIGTERM)
+        status, said = run(bench, "follow", "promote", "contacts", "--source", old)
+        if status != 75 or "only some of the tables" not in said or not is_mirror(new):
+            raise Failure(f"a mirror of some tables is promoted: {said}")
+        change(bench, configuration, key, entities=None)
+        if configuration == "publish":
+            bench.kill("publish", signal.SIGTERM)
+            bench.start_nats("publish")
+        bench.start_nats("follow")
+        until("all tables", lambda: tables(new) == sorted(bench.tables))
+        level()
+    print("a mirror of some tables is not promoted, whoever chose them")
     # The publisher still runs: it is fenced off.
     bench.kill("follow", signal.SIGTERM)
     epoch = bench.epoch()
