@@ -83,6 +83,22 @@ import Testing
         }
     }
 
+    @Test func aFolderIsNoLongerCrowdedWhenAFileThatWasLeftOutHasGone() throws {
+        let folder = try TemporaryFolder()
+        for name in ["a", "b"] { try folder.write(name, "no database, but a file that counts all the same") }
+        let scan = FolderScan(
+            .init(folder: folder.path, maximum: 1) { _ in .fits }, try Inotify(), FolderContents(maximum: 1))
+        try scan.followAll(at: 0, isSettled: true)
+        try scan.lookAtDue(0)
+        #expect(scan.takeEvents().contains(.crowded(true)))
+        #expect(scan.next == nil)
+        for name in ["a", "b"] where !scan.contents.isKnown(name) { #expect(unlink(folder.file(name)) == 0) }
+        try scan.handle(try scan.inotify.read().0, at: 1)
+        let next = try #require(scan.next)
+        try scan.lookAtDue(next)
+        #expect(scan.takeEvents() == [.crowded(false)])
+    }
+
     @Test func aStoreIsADatabaseWithTables() async throws {
         let folder = try TemporaryFolder()
         func look(_ name: String) -> FolderContents.Look {

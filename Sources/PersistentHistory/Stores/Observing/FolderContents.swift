@@ -30,6 +30,8 @@ struct FolderContents: Sendable {
     private var pending: [String: Pending] = [:]
     /// Whether the folder's last listing had more files than the maximum.
     private(set) var isCrowded = false
+    /// Whether a file that was left out may have gone since.
+    private var hasFewer = false
 
     init(maximum: Int) { self.maximum = maximum }
 
@@ -38,10 +40,13 @@ struct FolderContents: Sendable {
     func isKnown(_ path: String) -> Bool { looks[path] != nil }
     /// When the next look is due.
     var next: Int64? { pending.values.map(\.due).min() }
-    /// Whether there is room again for files that were left out.
-    var hasRoom: Bool { isCrowded && looks.count < maximum }
+    /// Whether there may be room again for files that were left out, or none that is left out.
+    var hasRoom: Bool { isCrowded && (looks.count < maximum || hasFewer) }
 
-    mutating func beginListing() { isCrowded = false }
+    mutating func beginListing() { (isCrowded, hasFewer) = (false, false) }
+
+    /// A file has gone that is none of those looked at.
+    mutating func leftOutIsGone() { hasFewer = true }
 
     /// A file had an event, or was found in the folder.
     ///

@@ -81,7 +81,8 @@ final class FolderScan {
             if contents.isKnown(store), !contents.isStore(store) { contents.touch(store, at: now) }
             return
         }
-        if isThere { found(path, at: now, isSettled: false) }
+        if isThere { return found(path, at: now, isSettled: false) }
+        if rules.fit(path) == .fits { contents.leftOutIsGone() }
     }
 
     private func found(_ path: String, at now: Int64, isSettled: Bool) {
@@ -198,6 +199,7 @@ final class FolderScan {
             folders[watch] = nil
         }
         guard rules.enters != nil else { return }
+        contents.leftOutIsGone()
         for file in contents.paths where file.hasPrefix(below) {
             contents.touch(file, at: now, isSettled: true)
         }
