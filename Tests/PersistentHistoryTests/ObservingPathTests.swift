@@ -341,6 +341,32 @@ struct ObservingPathTests {
         }
     }
 
+    /// A watch has one mask for all its users. Who asks for more of it just before it is narrowed is deaf until it is widened.
+    @Test func whatIsLostWhileAWatchIsNarrowedIsFound() async throws {
+        try await withFolder { folder in
+            try makeFolder(folder + "/a")
+            try write(to: folder + "/a/first")
+            let join = Locked<(@Sendable () -> Void)?>(nil)
+            let inotify = try Inotify { descriptor, path, mask in
+                let isNarrowed = path == folder && mask & UInt32(IN_MASK_ADD) == 0
+                guard isNarrowed, let join = join.withLock({ $0.take() }) else {
+                    return inotify_add_watch(descriptor, path, mask)
+                }
+                join()
+                let watch = inotify_add_watch(descriptor, path, mask)
+                close(open(folder + "/second", O_WRONLY | O_CREAT, 0o644))
+                return watch
+            }
+            let watches = StoreWatches(inotify: inotify, threads: .init(run: { $0() }, later: { _ in }))
+            let (first, second) = (StoreSignals(), StoreSignals())
+            join.withLock { $0 = { _ = try? watches.add(folder + "/second", second) } }
+            // Of a folder on the way only what happens to itself is of interest in the end.
+            _ = try watches.add(folder + "/a/first", first)
+            #expect(join.withLock { $0 == nil })
+            #expect(second.take().contains([.appeared, .changed]))
+        }
+    }
+
     /// One change to what is in the folder: fails as often as not, which is as good.
     private func disturb(_ folder: String, with random: inout SplitMix) {
         let places = ["/a", "/a/b", "/a/b/store", "/x", "/a/y", "/a/b/z", "/store"].map { folder + $0 }
