@@ -267,6 +267,23 @@ import Testing
         #expect(text.contains("conditions look at"))
     }
 
+    /// A replica is brought up to date on another thread than hooks are called.
+    @Test func aConditionMayBeDecidedOnSeveralThreads() async throws {
+        let database = try ConditionDatabase(
+            columns: [.init(name: "n", declaredType: "INTEGER", collation: "BINARY")], isStrict: false)
+        let condition = try database.compiled(BinaryText("n > 1000"))
+        try await withThrowingTaskGroup(of: Int.self) { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    try await onThread {
+                        (1...2000).count { database.verdict(condition, [.integer(Int64($0))]) == .wanted }
+                    }
+                }
+            }
+            for try await wanted in group { #expect(wanted == 1000) }
+        }
+    }
+
     @Test func whatTheStoreHasIsComparedAsTheStoreCompares() throws {
         let database = try ConditionDatabase(
             columns: [

@@ -9,7 +9,7 @@ import GRDBSQLite
 /// generated column in it: SQLite itself refuses subqueries, aggregates, parameters and non-deterministic
 /// functions (https://www.sqlite.org/gencol.html), and an authorizer refuses the rest.
 ///
-/// Used under a reader's lock for its connection.
+/// A consumer's deliveries and its replica read through connections of their own, on threads of their own, and share it.
 final class ConditionDatabase: Sendable {
     /// The longest text or blob that is evaluated. A larger value makes the condition fail.
     static let mostBytes = 1 << 20
@@ -41,6 +41,8 @@ final class ConditionDatabase: Sendable {
     private let guardian: ConditionGuardian
     private let columns: [Column]
     private let state = Locked(State())
+    /// SQLite itself does not lock this connection.
+    private let turn = Locked(())
 
     struct Column: Sendable {
         let name: String
@@ -84,6 +86,10 @@ final class ConditionDatabase: Sendable {
 
     /// - Throws: `Problem`.
     func compiled(_ expression: BinaryText) throws(Problem) -> Compiled {
+        try turn.withLock { _ throws(Problem) in try compiledNow(expression) }
+    }
+
+    private func compiledNow(_ expression: BinaryText) throws(Problem) -> Compiled {
         if let known = state.withLock({ $0.conditions[expression] }) { return try known.get() }
         let number = state.withLock { $0.conditions.count }
         let result: Result<Compiled, Problem>
@@ -110,7 +116,7 @@ final class ConditionDatabase: Sendable {
                 : "INSERT INTO row (\(names.map(SQLText.name).joined(separator: ", "))) VALUES (\(places))",
             result: "SELECT \(name) IS TRUE FROM row")
         // SQLite refuses queries of the current time only during evaluation.
-        if case .failed(let text) = verdict(compiled, names.map { _ in .null }),
+        if case .failed(let text) = decide(compiled, names.map { _ in .null }),
             text.hasPrefix("non-deterministic")
         {
             throw Problem(message: text)
@@ -157,6 +163,10 @@ final class ConditionDatabase: Sendable {
     ///
     /// - Parameter values: The values of the columns that it reads, in their order.
     func verdict(_ condition: Compiled, _ values: [HistoryValue]) -> RowVerdict {
+        turn.withLock { _ in decide(condition, values) }
+    }
+
+    private func decide(_ condition: Compiled, _ values: [HistoryValue]) -> RowVerdict {
         if let index = values.firstIndex(where: { $0.byteCount > Self.mostBytes }) {
             return .failed(
                 "\"\(condition.columns[index])\" has \(values[index].byteCount) bytes; conditions look at \(Self.mostBytes) at most."
