@@ -191,7 +191,7 @@ fuzz: debug ## Attack a daemon with CASES= mutated files and messages from SEED=
 SEEDS ?= 1000
 FROM  ?= 1
 KIND  ?= faults
-simulate: toolchain ## Simulate daemons from SEEDS= seeds, FROM= on, of a KIND= (faults, isolation, power, files, restores, machine, folders); WITHOUT= leaves out steps.
+simulate: toolchain ## Simulate daemons from SEEDS= seeds, FROM= on, of a KIND= (faults, isolation, power, files, restores, machine, folders, upkeep); WITHOUT= leaves out steps.
 	$(debug-build) --product historyd-simulation
 	.build/debug/historyd-simulation --seeds $(SEEDS) --from $(FROM) --kind $(KIND) --jobs $$(nproc) \
 		$(if $(WITHOUT),--without $(WITHOUT)) $(SIMULATEFLAGS)

@@ -7,6 +7,13 @@ struct CallChecks {
     private var life = 0
     /// When each delivery succeeded in this life.
     private var succeeded: [String: Int64] = [:]
+    private var owners: [String: String] = [:]
+    /// What has succeeded in lives that ended in order.
+    private var done: Set<String> = []
+    /// Stores that suffered from something in this life: what was done may not have been saved.
+    private var suffering: Set<String> = []
+    /// When their plugins' processes were killed.
+    private var kills: [String: [Int64]] = [:]
     private var positions: [String: (number: Int64, time: Int64)] = [:]
     private var failed: Set<String> = []
     /// Consumers of which calls are under way behind one that has failed: these are made in vain.
@@ -40,18 +47,25 @@ struct CallChecks {
     mutating func take(_ line: Record.Line) {
         if line.life != life {
             settle(at: .max)
+            (suffering, kills) = ([], [:])
             (life, succeeded, positions, doubtful, openings, ends) = (line.life, [:], [:], [:], [:], [:])
         }
         settle(at: line.time)
+        if ["disk", "removed", "closed", "restored", "left", "moves", "held"].contains(line.kind) {
+            suffering.insert(line[0])
+        }
         switch line.kind {
+        case "machine": suffering.formUnion(stores.keys)
         case "call": call(line)
         // What could not be saved is not known any more when the store is opened again.
         case "closed": openings[line[0], default: []].append(line.time)
-        case "restored": succeeded = [:]
+        case "restored": (succeeded, done) = ([:], [])
         case "told" where isRestored: succeeded = [:]
+        case "ended": noteDone()
         case "ended process":
             for store in sharesPlugin ? Array(stores.keys) : [line[0].replacing("p", with: "s")] {
                 ends[store, default: []].append(line.time)
+                if line.number(2) < 0 { kills[store, default: []].append(line.time) }
             }
         case "calm": settle(at: .max)
         default: break
@@ -79,6 +93,9 @@ struct CallChecks {
             }
             doubtful[consumer] = nil
         }
+        if done.contains(delivery) {
+            found.append(Violation(.repeated, "\(delivery), which was done before an orderly stop"))
+        }
         if let time = succeeded[delivery] {
             suspect(store, since: time, line.time, Violation(.repeated, delivery))
         }
@@ -91,8 +108,19 @@ struct CallChecks {
         if !isDeadLetter { positions[hook] = (number, line.time) }
         if outcome == "ok" {
             succeeded[delivery] = line.time
+            owners[delivery] = store
         } else if setup?.window != 1 {
             doubtful[consumer] = [delivery]
+        }
+    }
+
+    /// A stop waits for the calls in flight, where there is one at a time.
+    private mutating func noteDone() {
+        for (delivery, time) in succeeded {
+            guard let store = owners[delivery], stores[store]?.window == 1, !suffering.contains(store),
+                !kills[store, default: []].contains(where: { $0 >= time && $0 - time < Self.unread })
+            else { continue }
+            done.insert(delivery)
         }
     }
 

@@ -56,7 +56,9 @@ struct Checks {
     }
 
     var violations: [Violation] {
-        missing + calls + losses + replicas + seen + watchdog
+        // Where histories and states are lost, only what is told in the end counts.
+        if scenario.kind == .upkeep { return missing + replicas + seen + watchdog }
+        return missing + calls + losses + replicas + seen + watchdog
             + (scenario.kind == .restores ? [] : cursors + gaps) + (isAboutIsolation ? late + stalls : [])
     }
 
@@ -170,18 +172,35 @@ struct Checks {
         var found: [Violation] = []
         var began: Int64 = 0
         var waiting: [String: [Int64: Int64]] = [:]
+        // Since when a program is connected to a feed; a daemon that stops sends it nothing more.
+        var opened: [String: Int64] = [:]
+        var isStopping = false
+        func isLate(_ name: String, _ position: Int64, since committed: Int64, at time: Int64) {
+            let delay = time - max(committed, began + Self.start, opened[name] ?? 0)
+            if delay > Self.patience {
+                found.append(Violation(.late, "\(name): \(position) after \(delay / 1_000_000) ms"))
+            }
+        }
         func served(_ name: String, through number: Int64, at time: Int64) {
             for (position, committed) in waiting[name, default: [:]] where position <= number {
                 waiting[name]?[position] = nil
-                let delay = time - max(committed, began + Self.start)
-                if delay > Self.patience {
-                    found.append(Violation(.late, "\(name): \(position) after \(delay / 1_000_000) ms"))
-                }
+                isLate(name, position, since: committed, at: time)
             }
         }
         for line in lines {
             switch line.kind {
-            case "life": began = line.time
+            case "life": (began, opened, isStopping) = (line.time, [:], false)
+            case "stop": isStopping = true
+            case "feed opened": opened["\(line[0])/\(line[1])/feed"] = line.time
+            case "feed closed" where !isStopping:
+                // Nobody is there to take the rest, until a program comes again.
+                let name = "\(line[0])/\(line[1])/feed"
+                for (position, committed) in waiting[name, default: [:]] {
+                    isLate(name, position, since: committed, at: line.time)
+                }
+                opened[name] = nil
+            case "fed" where line[0] != "s0":
+                served("\(line[0])/\(line[1])/feed", through: line.number(2), at: line.time)
             case "commit" where line[0] != "s0":
                 for name in concerned(by: line) { waiting[name, default: [:]][line.number(3)] = line.time }
             case "call" where line[0] != "s0":
@@ -202,7 +221,8 @@ struct Checks {
         let commit = Truth.Commit(author: line[1], change: change, number: line.number(3), time: line.time)
         return store.consumers.flatMap { consumer in
             let copy = consumer.hasReplica ? [HookSetup(name: "copy", entity: nil)] : []
-            return (consumer.hooks + copy).filter { commit.concerns($0, of: consumer.author) }
+            let feed = consumer.hasFeed ? [HookSetup(name: "feed", entity: nil)] : []
+            return (consumer.hooks + copy + feed).filter { commit.concerns($0, of: consumer.author) }
                 .map { "\(store.name)/\(consumer.author)/\($0.name)" }
         }
     }

@@ -53,6 +53,7 @@ struct Dice {
         case .restores: return isTrue(1, of: 2) ? commit(store) : restoreFault(in: store)
         case .machine: return isTrue(1, of: 2) ? commit(store) : machineFault(in: store)
         case .folders: return isTrue(1, of: 2) ? commit(store) : move(of: store)
+        case .upkeep: return isTrue(1, of: 2) ? commit(store) : rarity(of: store)
         }
     }
 
@@ -114,6 +115,19 @@ struct Dice {
         case 8: .alter(store: store)
         case 9: .kill(points: number(1...3000))
         default: .plugin(store: store, element(Manners.allCases))
+        }
+    }
+
+    private mutating func rarity(of store: Int) -> Step.Action {
+        switch number(0...15) {
+        case 0: .restart
+        case 1: .stayDown(steps: number(1...3))
+        case 2: .kill(points: number(1...3000))
+        case 3, 4: .plugin(store: store, element(Manners.allCases))
+        case 5: .disk(store: store, element(Part.allCases), element([.full, .broken]))
+        case 6: .repair(store: store, element(Part.allCases))
+        case 7: .machine(element(Machine.allCases))
+        default: .rare(store: store, element(Rarity.allCases))
         }
     }
 

@@ -24,7 +24,10 @@ struct FeedReader: Sendable {
 
     private func read(until end: Int64) {
         var unread: [UInt8] = []
+        var isOpen = false
         _ = Request(command: .feed(feed), path: requests.files.control).perform(until: end) { bytes in
+            if !isOpen { record.write("feed opened", store, consumer) }
+            isOpen = true
             unread += bytes
             guard let lineEnd = unread.lastIndex(of: UInt8(ascii: "\n")) else { return true }
             let lines = Array(unread[...lineEnd])
@@ -45,5 +48,6 @@ struct FeedReader: Sendable {
             requests.send(.acknowledge(feed, token: last.description))
             return csimulation_now() < end
         }
+        if isOpen { record.write("feed closed", store, consumer) }
     }
 }

@@ -25,6 +25,31 @@ struct Operator: Sendable {
         assert(status == 0)
     }
 
+    /// What is rare.
+    func ask(_ rarity: Rarity, store index: Int) {
+        let store = scenario.stores[index]
+        let plugin = "p\(files.isShared ? 0 : index)"
+        let status = startThread {
+            csimulation_be_world()
+            switch rarity {
+            case .cleansByForce: send(.clean(store: store.name, force: true), within: 60_000_000_000)
+            case .resyncs:
+                send(.resync(context: "copy", store: store.name, consumer: nil), within: 60_000_000_000)
+            case .testsPlugin: send(.testPlugin(plugin), within: 60_000_000_000)
+            case .asksAsOther: send(.pause(store: store.name), as: "other")
+            default: send(.addHooks(), body: added(to: store), within: 60_000_000_000)
+            }
+        }
+        assert(status == 0)
+    }
+
+    private func added(to store: StoreSetup) -> String {
+        """
+        {"version": 1, "plugins": [{"name": "added", "command": ["\(files.program(of: 0))"], "mode": "coprocess", \
+        "hooks": [{"name": "all", "kind": "observer", "store": "\(store.name)"}]}]}
+        """
+    }
+
     private func carryOut(_ question: Question, _ index: Int) {
         let store = scenario.stores[index]
         let consumer = store.consumers[0].author
@@ -53,10 +78,16 @@ struct Operator: Sendable {
     }
 
     /// Sends a command, which must be answered within a time.
+    ///
+    /// - Parameter user: A name for one who is not the daemon's.
     @discardableResult
-    func send(_ command: ControlCommand, within limit: Int64 = 1_000_000_000) -> Request.Answer? {
+    func send(
+        _ command: ControlCommand, body: String = "", as user: String? = nil,
+        within limit: Int64 = 1_000_000_000
+    ) -> Request.Answer? {
         let (asked, suspended) = (csimulation_now(), csimulation_suspended())
-        let answer = Request(command: command, path: files.control).perform()
+        let answer = Request(command: command, path: files.control, content: body, isForeign: user != nil)
+            .perform()
         let time = csimulation_now() - asked - (csimulation_suspended() - suspended)
         record.write(
             "answered", "\(time / 1000)", "\(answer?.status ?? 0)", command.target,

@@ -8,6 +8,7 @@ final class PluginProcesses: Sendable {
     private let record: Record
     private let deliveries: Deliveries
     private let manners = Locked<[String: Manners]>([:])
+    private let stops = Locked<[String: Int64]>([:])
     private static let current = Locked<PluginProcesses?>(nil)
 
     init(_ record: Record, _ deliveries: Deliveries) {
@@ -29,6 +30,10 @@ final class PluginProcesses: Sendable {
             return status
         }
     }
+
+    /// Its processes do nothing until then.
+    func stop(_ plugin: String, until time: Int64) { stops.withLock { $0[plugin] = time } }
+    fileprivate func stopEnds(of plugin: String) -> Int64 { stops.withLock { $0[plugin] ?? 0 } }
 
     func behave(_ manners: Manners, plugin: String) { self.manners.withLock { $0[plugin] = manners } }
     fileprivate func manners(of plugin: String) -> Manners { manners.withLock { $0[plugin] ?? .well } }
@@ -141,6 +146,9 @@ private final class PluginProcess {
             return 65
         }
         guard csimulation_child_wait(child, pause, false) else { return 0 }
+        while case let rest = processes.stopEnds(of: name) - csimulation_now(), rest > 0 {
+            guard csimulation_child_wait(child, rest, false) else { return 0 }
+        }
         let text = String(decoding: line, as: UTF8.self)
         let content =
             ["groups", "transactions", "contexts"].lazy.compactMap { text.firstRange(of: "\"\($0)\":") }.first

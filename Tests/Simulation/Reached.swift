@@ -68,6 +68,7 @@ extension Step.Action {
         case .read(_, let part): "read \(part)"
         case .endRead(_, let part): "endRead \(part)"
         case .machine(let machine): "machine \(machine)"
+        case .rare(_, let rarity): "rare \(rarity)"
         case .leave: "leave"
         case .come: "come"
         case .kill: "kill"
@@ -88,5 +89,5 @@ extension Step.Action {
         + Change.allCases.map { "commit \($0)" } + Manners.allCases.map { "plugin \($0)" }
         + Part.allCases.flatMap { part in Trouble.allCases.map { "disk \(part) \($0)" } + ["repair \(part)"] }
         + Machine.allCases.map { "machine \($0)" } + Question.allCases.map { "ask \($0)" }
-        + Reconfiguration.allCases.map { "reload \($0)" }
+        + Reconfiguration.allCases.map { "reload \($0)" } + Rarity.allCases.map { "rare \($0)" }
 }

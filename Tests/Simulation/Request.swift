@@ -6,6 +6,9 @@ import PersistentHistory
 struct Request {
     let command: ControlCommand
     let path: String
+    var content = ""
+    /// Whether another user than the daemon's sends it.
+    var isForeign = false
 
     struct Answer {
         let status: Int
@@ -21,11 +24,11 @@ struct Request {
     ///   - take: Gets the body piece by piece, and says whether to go on.
     /// - Returns: Nil if there is no daemon, or no whole answer.
     func perform(until end: Int64 = .max, take: ([UInt8]) -> Bool = { _ in true }) -> Answer? {
-        let descriptor = csimulation_connect(path)
+        let descriptor = csimulation_connect(path, isForeign)
         guard descriptor >= 0 else { return nil }
         defer { csimulation_close(descriptor) }
         var bytes = Array(
-            "\(command.method.rawValue) \(command.target) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+            "\(command.method.rawValue) \(command.target) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: \(content.utf8.count)\r\n\r\n\(content)"
                 .utf8)
         guard csimulation_write_all(descriptor, &bytes, bytes.count) else { return nil }
         var parser = AnswerParser()

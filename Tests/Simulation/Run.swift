@@ -158,13 +158,15 @@ struct Run {
     /// What was not synced is lost.
     private func cutPower() {
         let manager = FileManager.default
-        for name in (try? manager.contentsOfDirectory(atPath: files.state)) ?? [] {
-            let path = files.state + "/" + name
-            guard name.contains(".sqlite") else { continue }
-            try? manager.removeItem(atPath: path)
-            if !name.hasSuffix("-shm") {
-                try? manager.copyItem(atPath: files.synced + "/" + name, toPath: path)
-            }
+        func databases(in folder: String) -> [String] {
+            let names = (try? manager.contentsOfDirectory(atPath: folder)) ?? []
+            return names.filter { !$0.hasPrefix(".") && $0.contains(".sqlite") }
         }
+        for name in databases(in: files.state) { try? manager.removeItem(atPath: "\(files.state)/\(name)") }
+        for name in databases(in: files.synced) where !name.hasSuffix("-shm") {
+            try? manager.copyItem(atPath: "\(files.synced)/\(name)", toPath: "\(files.state)/\(name)")
+        }
+        csimulation_keep_synced(files.state, files.synced)
+        csimulation_all_is_synced()
     }
 }

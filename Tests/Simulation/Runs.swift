@@ -51,7 +51,7 @@ struct Runs {
         let descriptor = Int32(csimulation_report)
         do {
             let outcome = try Run(
-                scenario: scenario, files: Files(folder: folder, isShared: scenario.kind == .folders)
+                scenario: scenario, files: Files(folder: folder, isShared: scenario.isShared)
             )
             .perform(templates: templates)
             if let record, !record.isEmpty {

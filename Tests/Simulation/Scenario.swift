@@ -8,6 +8,8 @@ struct Scenario: Sendable {
     var stepsBefore: Int
     /// How often threads take turns: at so many of 256 points.
     var switches: Int32
+    /// Whether all stores lie in one folder, which is served.
+    var isShared = false
 }
 
 /// A store and its consumers.
@@ -23,6 +25,8 @@ struct StoreSetup: Sendable {
     var skips: Bool
     /// Whether its plugin is started for each call.
     var isOneshot = false
+    /// How its history is cleaned, where that is not after notifications.
+    var cleaning: String?
 }
 
 struct ConsumerSetup: Sendable {
@@ -49,6 +53,11 @@ struct HookSetup: Sendable {
         case all, inserts, updates, deletes
         /// Updates only if they changed the name, which none does, or the age, which all do.
         case named, aged
+        /// Those of rows that fit a condition, which all do, or none does; deletes are another hook's.
+        case present, absent
+
+        /// Of these others than conditions.
+        static let plain: [Filter] = [.all, .inserts, .updates, .deletes, .named, .aged]
 
         func passes(_ operation: String) -> Bool {
             switch self {
@@ -57,6 +66,8 @@ struct HookSetup: Sendable {
             case .updates: operation == "update"
             case .deletes: operation == "delete"
             case .named: operation != "update"
+            // A row that is gone when it is judged is left out.
+            case .present, .absent: false
             }
         }
 
@@ -69,6 +80,8 @@ struct HookSetup: Sendable {
             case .deletes: ", \"operation\": \"delete\""
             case .named: ", \"properties\": [\"name\"]"
             case .aged: ", \"properties\": [\"age\"]"
+            case .present: ", \"operation\": [\"insert\", \"update\"], \"where\": \"age IS NULL OR age >= 0\""
+            case .absent: ", \"operation\": [\"insert\", \"update\"], \"where\": \"age < 0\""
             }
         }
     }
@@ -161,6 +174,7 @@ struct Step: Sendable, CustomStringConvertible {
         /// The store is moved out of the folder that is served, or back into it.
         case leave(store: Int)
         case come(store: Int)
+        case rare(store: Int, Rarity)
         /// A program reads the state, or the replica, and does not end.
         case read(store: Int, Part)
         case endRead(store: Int, Part)
@@ -187,7 +201,8 @@ struct Step: Sendable, CustomStringConvertible {
     /// Whether it is something that can be while there is no daemon.
     var isOfOthers: Bool {
         switch action {
-        case .kill, .cutPower, .restart, .stayDown, .plugin, .disk, .remove, .ask, .reload, .machine: false
+        case .kill, .cutPower, .restart, .stayDown, .plugin, .disk, .remove, .ask, .reload, .machine, .rare:
+            false
         default: true
         }
     }
@@ -199,7 +214,7 @@ extension Step.Action {
         switch self {
         case .plugin(let store, let manners) where manners != .well: store
         case .disk(let store, _, _), .remove(let store, _, _), .hold(let store, _), .read(let store, _),
-            .alter(let store), .restore(let store, _), .leave(let store), .come(let store):
+            .alter(let store), .restore(let store, _), .leave(let store), .come(let store), .rare(let store, _):
             store
         case .reload(let change, let store, _) where change != .none: store
         default: nil
@@ -223,6 +238,8 @@ enum Kind: String, CaseIterable, Sendable {
     case machine
     /// The stores of one folder come and go, served by one entry, with one plugin.
     case folders
+    /// What is rare: states, tables and histories are lost, programs are missing, history is deleted by time and by force.
+    case upkeep
 }
 
 extension Scenario {
@@ -234,7 +251,8 @@ extension Scenario {
         let count =
             [.isolation, .folders].contains(kind) ? dice.number(2...3) : kind == .power ? 1 : dice.number(1...3)
         stores = (0..<count).map { StoreSetup(number: $0, kind, &dice) }
-        if kind == .folders { stores = stores.map { [first = stores[0]] in $0.configured(as: first) } }
+        isShared = kind == .folders || kind == .upkeep && dice.isTrue(1, of: 3)
+        if isShared { stores = stores.map { [first = stores[0]] in $0.configured(as: first) } }
         steps = []
         let theme = dice.element(Theme.all)
         stepsBefore = dice.isTrue(1, of: 3) ? dice.number(1...3) : 0
@@ -291,6 +309,24 @@ extension StoreSetup {
                 batchWindow: kind != .isolation && dice.isTrue(1, of: 4) ? dice.element([20, 200, 800]) : 0)
         }
         if kind == .faults || kind == .machine { vary(&dice) }
+        if kind == .upkeep { varyUpkeep(&dice) }
+    }
+
+    /// Cleaning by time, and conditions of hooks.
+    private mutating func varyUpkeep(_ dice: inout Dice) {
+        skips = false
+        if dice.isTrue(2, of: 3) {
+            let maximum = dice.isTrue(1, of: 2) ? ", \"maximumDuration\": \"\(dice.number(3...30))s\"" : ""
+            let keep = dice.isTrue(1, of: 3) ? ", \"keep\": \"\(dice.number(1...5))s\"" : ""
+            cleaning =
+                "{\"strategy\": \"byDuration\", \"seconds\": \"\(dice.number(1...5))s\"\(maximum)\(keep)}"
+        }
+        for consumer in consumers.indices {
+            for hook in consumers[consumer].hooks.indices where dice.isTrue(1, of: 3) {
+                consumers[consumer].hooks[hook].entity = "person"
+                consumers[consumer].hooks[hook].filter = dice.isTrue(2, of: 3) ? .present : .absent
+            }
+        }
     }
 
     /// What one entry serves differs in nothing but the files.
@@ -321,7 +357,7 @@ extension HookSetup {
         entity = dice.element([nil, "person", "item"])
         if dice.isTrue(1, of: 3) {
             // Properties are those of one entity.
-            filter = dice.element(entity == "person" ? Filter.allCases : [.inserts, .updates, .deletes])
+            filter = dice.element(entity == "person" ? Filter.plain : [.inserts, .updates, .deletes])
         }
         isForBatches = dice.isTrue(1, of: 4)
     }

@@ -14,8 +14,11 @@ struct Settings: Sendable {
 
     func write(_ scenario: Scenario, _ files: Files) throws {
         let isShared = files.isShared
-        let stores = scenario.stores.prefix(isShared ? 1 : .max).enumerated().map { store($0, $1, files) }
-            .joined(separator: ",")
+        let stores = scenario.stores.prefix(isShared ? 1 : .max).enumerated().map {
+            store(scenario, $0, $1, files)
+        }
+
+        .joined(separator: ",")
         let configuration = """
             {"version": \(isBroken ? 2 : 1), "logLevel": "trace", "stores": [\(stores)], \
             "plugins": ["\(files.manifest)"]}
@@ -32,7 +35,7 @@ struct Settings: Sendable {
         }
     }
 
-    private func store(_ index: Int, _ store: StoreSetup, _ files: Files) -> String {
+    private func store(_ scenario: Scenario, _ index: Int, _ store: StoreSetup, _ files: Files) -> String {
         let lag = (changedStores[index] ?? 0) % 2 == 0 ? "5s" : "6s"
         let consumers = store.consumers.map { consumer in
             var contexts: [String] = []
@@ -53,11 +56,11 @@ struct Settings: Sendable {
         let writers = ["App0", "App1", "Copy0", "Copy1", "Writer", "Torn"].filter { !authors.contains($0) }
             .map { "{\"name\": \"\($0)\", \"batch\": true}" }
         let clean =
-            store.cleansAfter.map { "{\"strategy\": \"byNotification\", \"times\": \($0)}" }
+            store.cleaning ?? store.cleansAfter.map { "{\"strategy\": \"byNotification\", \"times\": \($0)}" }
             ?? "{\"strategy\": \"none\"}"
         let place =
             files.isShared
-            ? "\"name\": \"{name}\", \"folder\": \"\(files.folder(of: store.name))\", \"pattern\": \"*.sqlite\""
+            ? "\"name\": \"{name}\", \"folder\": \"\(files.folder(of: store.name))\", \"pattern\": \"*.sqlite\"\(scenario.kind == .upkeep ? ", \"maximumStores\": 3" : "")"
             : "\"name\": \"\(store.name)\", \"path\": \"\(files.store(store.name))\""
         return """
             {\(place), "healthyLag": "\(lag)", \

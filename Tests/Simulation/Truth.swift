@@ -56,6 +56,9 @@ final class Truth: Sendable {
         deliveries.forget(store, after: newest)
     }
 
+    /// A new history counts from the beginning.
+    func beginsAgain(_ store: String, at time: Int64) { isRestored(store, to: 0, at: time) }
+
     func isSuspended(until time: Int64) { state.withLock { $0.suspended = time } }
 
     func moves(_ store: String, away isAway: Bool, at time: Int64) {
@@ -90,6 +93,8 @@ final class Truth: Sendable {
                 deliveries.skip(line[0], line[1], line[2], through: line.number(5))
             case "fed loss": deliveries.skip(line[0], line[1], "feed", through: line.number(2))
             case "restored": isRestored(line[0], to: line.number(1), at: line.time)
+            case "ordered" where line[1] == "loseHistory" && line[2] == "ok":
+                beginsAgain(line[0], at: line.time)
             case "machine" where line[0] == Machine.isSuspended.rawValue: isSuspended(until: line.time)
             case "held" where line[1] == "exclusively": isLocked(line[0])
             case "released": isReleased(line[0])

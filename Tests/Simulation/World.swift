@@ -12,13 +12,13 @@ struct World: Sendable {
     let writer: Writer
     /// By a store's index.
     let ids: [String]
-    private let plugins: PluginProcesses
+    let plugins: PluginProcesses
     private let serviceManager: ServiceManager
-    private let requests: Operator
+    let requests: Operator
     private let settings = Locked(Settings())
 
-    private var scenario: Scenario { truth.scenario }
-    private var record: Record { truth.record }
+    var scenario: Scenario { truth.scenario }
+    var record: Record { truth.record }
 
     init(_ truth: Truth, _ files: Files, _ writer: Writer, _ ids: [String]) {
         self.truth = truth
@@ -78,7 +78,7 @@ struct World: Sendable {
     }
 
     /// Within a time it must have ended, once no disk hangs for ever.
-    private func stop() {
+    func stop() {
         record.write("stop")
         csimulation_signal(SIGTERM)
         csimulation_sleep(10_000_000_000)
@@ -128,6 +128,7 @@ struct World: Sendable {
         case .read(let store, let part): _ = writer.order("read", path(store, part))
         case .endRead(let store, let part): _ = writer.order("endRead", path(store, part))
         case .machine(let machine): trouble(machine)
+        case .rare(let store, let rarity): perform(rarity, on: store)
         case .leave(let store): leave(store)
         case .come(let store): come(store)
         case .kill(let points): csimulation_kill_after(UInt64(points))
@@ -184,7 +185,7 @@ struct World: Sendable {
         for side in ["-wal", ""] { rename(path + side, other + side) }
     }
 
-    private func path(_ store: Int, _ part: Part) -> String {
+    func path(_ store: Int, _ part: Part) -> String {
         let setup = scenario.stores[store]
         return switch part {
         case .store: files.store(setup.name)
@@ -292,6 +293,7 @@ struct World: Sendable {
     private func calm() {
         csimulation_kill_after(0)
         trouble(.refusesNothing)
+        if scenario.kind == .upkeep { remedyRarities() }
         for (index, store) in scenario.stores.enumerated() {
             release(index)
             come(index)

@@ -119,9 +119,40 @@ private struct WriterDesk {
                 try $0.execute(sql: "ALTER TABLE person ADD COLUMN \(column)")
             }
             return "ok"
+        case "dropTable": return try change(path, "DROP TABLE item")
+        case "makeTable":
+            return try change(path, "CREATE TABLE IF NOT EXISTS item (code TEXT PRIMARY KEY, price REAL)")
+        case "ignoreRows":
+            return try change(
+                path,
+                """
+                CREATE TRIGGER IF NOT EXISTS ignores BEFORE INSERT ON person WHEN new.age = 7
+                BEGIN SELECT RAISE(IGNORE); END
+                """)
+        case "dropTriggers", "loseHistory":
+            let kind = words[0] == "loseHistory" ? "table" : "trigger"
+            let names = try connection(path, "Writer").inDatabase { db in
+                try String.fetchAll(
+                    db,
+                    sql: """
+                        SELECT name FROM sqlite_schema WHERE type = ? AND name LIKE 'historyd%'
+                        AND (type = 'table' OR tbl_name = 'person')
+                        """, arguments: [kind])
+            }
+            return try change(path, names.map { "DROP \(kind) \"\($0)\"" }.joined(separator: ";"))
         case "rows": return try "ok\t" + Self.digest(path)
         default: return "failed\tunknown order"
         }
+    }
+
+    private mutating func change(_ path: String, _ script: String) throws -> String {
+        try connection(path, "Writer").inDatabase { db in
+            try db.inTransaction(.immediate) {
+                try db.execute(sql: script)
+                return .commit
+            }
+        }
+        return "ok"
     }
 
     /// For connections that stay within a transaction.

@@ -11,7 +11,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { most = 256, first_id = 20000 };
+// No process of the machine can have such an id: what /proc tells of one would not depend on the seed.
+enum { most = 256, first_id = 1 << 23 };
 
 static struct child {
     struct csimulation_child seen;
@@ -119,7 +120,11 @@ pid_t getpid(void) { return takes_turns ? 1000 : 999; }
 
 int getsockopt(int descriptor, int level, int name, void *value, socklen_t *length) {
     long result = kernel(SYS_getsockopt, descriptor, level, name, (long)value, (long)length, 0);
-    if (result >= 0 && takes_turns && level == SOL_SOCKET && name == SO_PEERCRED) ((struct ucred *)value)->pid = 2000;
+    if (result >= 0 && takes_turns && level == SOL_SOCKET && name == SO_PEERCRED) {
+        struct ucred *peer = value;
+        peer->pid = first_id + most;
+        if (is_foreign(descriptor)) peer->uid = peer->gid = 65534;
+    }
     if (result >= 0) return 0;
     errno = (int)-result;
     return -1;

@@ -1,6 +1,7 @@
 // File operations, which are slow, hang or fail by rules, and at which a process can be killed.
 #include "internal.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -78,7 +79,8 @@ int trouble_with(int descriptor, int operation) {
     return trouble_at(path, operation);
 }
 
-// What a power failure leaves
+// What a power failure leaves: of each file what was last synced, under the names of the last sync of their folder. The
+// folder of copies has one for each inode, and links to them under these names.
 
 static char kept_folder[PATH_MAX], copies_folder[PATH_MAX];
 
@@ -87,17 +89,18 @@ void csimulation_keep_synced(const char *folder, const char *copies) {
     snprintf(copies_folder, sizeof copies_folder, "%s/", copies);
 }
 
-// False for a file elsewhere. Subfolders are not followed.
-static bool find_copy(const char *path, char *copy, size_t size) {
-    size_t length = strlen(kept_folder);
-    if (!length || strncmp(path, kept_folder, length) != 0) return false;
-    snprintf(copy, size, "%s%s", copies_folder, path + length);
-    return true;
+static void name_copy(char *copy, size_t size, ino_t inode) {
+    snprintf(copy, size, "%s.%lu", copies_folder, (unsigned long)inode);
 }
 
-void was_synced(int descriptor) {
-    char path[PATH_MAX], copy[2 * PATH_MAX];
-    if (!find_path(descriptor, path, sizeof path) || !find_copy(path, copy, sizeof copy)) return;
+static ino_t inode_at(const char *folder, const char *name) {
+    char path[2 * PATH_MAX];
+    struct stat status;
+    snprintf(path, sizeof path, "%s%s", folder, name);
+    return KERNEL(SYS_newfstatat, AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) == 0 ? status.st_ino : 0;
+}
+
+static void copy_content(const char *path, const char *copy) {
     int from = (int)KERNEL(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
     int to = (int)KERNEL(SYS_openat, AT_FDCWD, copy, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     while (from >= 0 && to >= 0 && KERNEL(SYS_sendfile, to, from, 0, 1 << 24) > 0) {}
@@ -105,10 +108,58 @@ void was_synced(int descriptor) {
     if (to >= 0) KERNEL(SYS_close, to, 0, 0, 0);
 }
 
-void was_renamed(const char *from, const char *to) {
-    char before[2 * PATH_MAX], after[2 * PATH_MAX];
-    if (find_copy(from, before, sizeof before) && find_copy(to, after, sizeof after))
-        KERNEL(SYS_renameat, AT_FDCWD, before, AT_FDCWD, after);
+static void for_each_name(const char *folder, void (*body)(const char *name)) {
+    DIR *names = opendir(folder);
+    struct dirent *entry;
+    while (names && (entry = readdir(names))) if (entry->d_name[0] != '.') body(entry->d_name);
+    if (names) closedir(names);
+}
+
+static void forget_old_name(const char *name) {
+    char path[2 * PATH_MAX];
+    if (inode_at(kept_folder, name)) return;
+    snprintf(path, sizeof path, "%s%s", copies_folder, name);
+    KERNEL(SYS_unlinkat, AT_FDCWD, path, 0, 0);
+}
+
+static void keep_name(const char *name) {
+    char copy[2 * PATH_MAX], path[2 * PATH_MAX];
+    name_copy(copy, sizeof copy, inode_at(kept_folder, name));
+    snprintf(path, sizeof path, "%s%s", copies_folder, name);
+    // Of a file that was never synced nothing but its name is there.
+    long file = KERNEL(SYS_openat, AT_FDCWD, copy, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (file >= 0) KERNEL(SYS_close, file, 0, 0, 0);
+    KERNEL(SYS_unlinkat, AT_FDCWD, path, 0, 0);
+    KERNEL(SYS_linkat, AT_FDCWD, copy, AT_FDCWD, path);
+}
+
+static void folder_was_synced(void) {
+    for_each_name(copies_folder, forget_old_name);
+    for_each_name(kept_folder, keep_name);
+}
+
+static void keep_content(const char *name) {
+    char path[2 * PATH_MAX], copy[2 * PATH_MAX];
+    snprintf(path, sizeof path, "%s%s", kept_folder, name);
+    name_copy(copy, sizeof copy, inode_at(kept_folder, name));
+    copy_content(path, copy);
+}
+
+void csimulation_all_is_synced(void) {
+    for_each_name(kept_folder, keep_content);
+    folder_was_synced();
+}
+
+// Subfolders are not followed.
+void was_synced(int descriptor) {
+    char path[PATH_MAX], copy[2 * PATH_MAX];
+    size_t length = strlen(kept_folder);
+    if (!length || !find_path(descriptor, path, sizeof path) || strncmp(path, kept_folder, length - 1) != 0) return;
+    struct stat status;
+    if (!path[length - 1]) folder_was_synced();
+    if (path[length - 1] != '/' || KERNEL(SYS_fstat, descriptor, &status, 0, 0) < 0) return;
+    name_copy(copy, sizeof copy, status.st_ino);
+    copy_content(path, copy);
 }
 
 // Replacements of libc's functions
@@ -274,9 +325,7 @@ int unlink(const char *path) {
 
 int rename(const char *from, const char *to) {
     int error = takes_turns ? trouble_at(to, csimulation_at_write) : 0;
-    int result = (int)result_of(error ? -error : KERNEL(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to));
-    if (result == 0 && takes_turns) was_renamed(from, to);
-    return result;
+    return (int)result_of(error ? -error : KERNEL(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to));
 }
 
 // Whether a folder contains the run's folder: other programs create and remove files there, too.

@@ -30,6 +30,8 @@ extern bool takes_turns;
 // Whether the calling thread is simulated: it waits and fails like the program's.
 bool is_simulated(void);
 bool is_world(void);
+// Whether the socket is connected to one of another user.
+bool is_foreign(int descriptor);
 
 uint64_t random_number(void);
 // Whether the machine refuses the calling thread something.
@@ -52,6 +54,5 @@ void hasten(int epoll, int64_t deadline);
 int trouble_with(int descriptor, int operation);
 int trouble_at(const char *path, int operation);
 void was_synced(int descriptor);
-void was_renamed(const char *from, const char *to);
 
 #endif

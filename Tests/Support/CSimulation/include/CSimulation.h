@@ -47,7 +47,7 @@ pid_t csimulation_spawn(char *const arguments[], int report);
 void csimulation_exit(int status) __attribute__((noreturn));
 // Returns -1 if a signal ended the process, and sets `signal` to its number.
 int csimulation_wait(pid_t process, int *signal);
-// Ends the process after this many seconds of real time, whatever it does.
+// Ends the process after this many seconds of computing, or a multiple of real time, whatever it does.
 void csimulation_limit(unsigned seconds);
 
 // Makes this process's clocks show the shared time.
@@ -88,9 +88,11 @@ void csimulation_lose_events(void);
 // Kills the process at its n-th write to a file from now on.
 void csimulation_kill_at_write(int number);
 
-// Copies files below a folder to another one whenever they are synced: the copy has what a power failure
-// leaves.
+// Copies files of a folder to another one whenever they are synced, and gives the copies their names whenever the
+// folder is: these have what a power failure leaves.
 void csimulation_keep_synced(const char *folder, const char *copies);
+// Everything that is in that folder now is on the disk.
+void csimulation_all_is_synced(void);
 
 // A process that the daemon has started: one of the world's threads, which holds its ends of the pipes.
 struct csimulation_child {
@@ -113,7 +115,7 @@ int csimulation_unread(int descriptor);
 struct iovec;
 void csimulation_take_journal(void (*entry)(const struct iovec *fields, int count));
 // Sockets at a path: connected as a stream, or bound for datagrams. -1 on failure.
-int csimulation_connect(const char *path);
+int csimulation_connect(const char *path, bool is_foreign);
 int csimulation_bind(const char *path);
 // Waits for input for this time (forever if it is negative). False on timeout.
 bool csimulation_await_input(int descriptor, int64_t nanoseconds);
