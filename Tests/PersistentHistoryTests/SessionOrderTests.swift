@@ -62,51 +62,6 @@ import Testing
         #expect(wasCut.withLock { $0 } == false)
     }
 
-    @Test("A feed is woken when its consumer's place is saved, and not before")
-    func feeds() async throws {
-        let store = try GatekeeperStore()
-        try store.write("Writer", "INSERT INTO t VALUES (1, 1)")
-        let served = store.served(["Reader"], feeds: ["Reader": [FeedContext(name: "live")]])
-        let feed = FeedID(consumer: "Reader", context: "live")
-        let (control, stop, woken) = (StoreControl(), OneShotEvent(), TimedSemaphore())
-        let wasEarly = Locked<Bool?>(nil)
-        // While the state is held, nothing can be saved.
-        let hook = SlowHook {
-            guard let state = try? await control.withSession({ $0.opened.state.connection }) else {
-                return false
-            }
-            let held = OneShotEvent()
-            BlockingThreads.shared.run {
-                try? state.access { _ in
-                    held.signal()
-                    let isWoken = woken.wait(atMost: Self.watched)
-                    wasEarly.withLock { $0 = isWoken }
-                }
-            }
-            await held.wait()
-            return true
-        }
-        control.passes.hold(by: .operatorOrder)
-        try await serve(store, served, [hook.observer], stop: stop, control: control) { control in
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                let isSeated = OneShotEvent()
-                group.addTask {
-                    try await control.seats.occupying(feed, by: FeedClient(processID: 1, userID: 1)) { wakeUp in
-                        isSeated.signal()
-                        for await _ in wakeUp { woken.signal() }
-                    }
-                }
-                await isSeated.wait()
-                control.passes.release(by: .operatorOrder)
-                let isWoken = try await onThread { woken.wait(atMost: .seconds(60)) }
-                #expect(isWoken)
-                stop.signal()
-                group.cancelAll()
-            }
-        }
-        #expect(wasEarly.withLock { $0 } == false)
-    }
-
     @Test("A stop lets the calls in flight end")
     func calls() async throws {
         let store = try GatekeeperStore()
