@@ -51,7 +51,7 @@ struct HungDiskReloadTests {
     @Test("A reload, and what follows it, waits for no other store's disk; health names the replica")
     func reload() async throws {
         try await withHungReplica { bench, daemon in
-            try await eventually("a reason", within: .seconds(20)) {
+            try await eventually("a reason") {
                 let health = try await bench.ctl("health", "--format", "json").json()
                 return health["verdict"].text == "failing"
                     && health["reasons"].list.contains {

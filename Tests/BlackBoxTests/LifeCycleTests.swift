@@ -207,7 +207,7 @@ struct LifeCycleTests {
             }
             let daemon = try await bench.startDaemon()
             try await bench.calls(kind == "observer" ? 5 : 1, of: daemon)
-            try await daemon.stop(within: .seconds(20))
+            try await daemon.stop(within: .seconds(60))
             let before = try bench.calls()
             if kind == "observer" { #expect(before.count < 60) }
 

@@ -13,19 +13,19 @@ struct UnreadLogTests {
             defer { pipe.end() }
             let daemon = try bench.launchDaemon(
                 under: ["/bin/sh", "-c", "exec \"$@\" 2>\(bench.path("log"))", "sh"])
-            try await eventually("health", within: .seconds(20)) {
+            try await eventually("health") {
                 try await bench.ctl("health").status == .exited(0)
             }
             for number in 1...20 {
                 try await bench.write("INSERT INTO person (id) VALUES (\(number))", as: "Widget")
             }
-            try await eventually("deliveries", within: .seconds(20)) { try bench.calls().count == 20 }
+            try await eventually("deliveries") { try bench.calls().count == 20 }
             #expect(try await bench.ctl("health").status == .exited(0))
             // What waits is written when it is read, in order.
             let lines = pipe.read(until: "event=ready")
             #expect(lines.contains("Store \"contacts\" is open"), "\(lines)")
             pipe.fill()
-            try await daemon.stop(within: .seconds(20))
+            try await daemon.stop(within: .seconds(60))
         }
     }
 }

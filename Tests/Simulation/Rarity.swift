@@ -92,9 +92,9 @@ extension World {
         close(descriptor)
     }
 
-    /// All that is still wrong is put right.
+    /// All that is still wrong is put right: a folder first, for what is in it.
     func remedyRarities() {
-        for rarity in Rarity.allCases.compactMap(\.remedy) {
+        for rarity in Rarity.allCases.reversed().compactMap(\.remedy) {
             for store in scenario.stores.indices { perform(rarity, on: store) }
         }
     }
