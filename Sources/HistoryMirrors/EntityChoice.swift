@@ -15,17 +15,17 @@ package struct EntityChoice: Hashable, Sendable {
 
     package init(_ names: [String]?) {
         self.names = names?.sorted { $0.precedes($1) }
-        folded = Set(names: (names ?? []).map(Self.folded))
+        folded = Set(names: (names ?? []).map(SQLText.folded))
     }
 
     package var isAll: Bool { names == nil }
 
-    package func contains(_ name: String) -> Bool { isAll || folded.contains(BinaryText(Self.folded(name))) }
+    package func contains(_ name: String) -> Bool { isAll || folded.contains(BinaryText(SQLText.folded(name))) }
 
     /// The chosen names that no table has.
     package func missing(in tables: some Sequence<String>) -> [String] {
-        let present = Set(names: tables.map(Self.folded))
-        return (names ?? []).filter { !present.contains(BinaryText(Self.folded($0))) }
+        let present = Set(names: tables.map(SQLText.folded))
+        return (names ?? []).filter { !present.contains(BinaryText(SQLText.folded($0))) }
     }
 
     /// The same for the same tables, without their names; nil for all.
@@ -36,13 +36,6 @@ package struct EntityChoice: Hashable, Sendable {
             let text = folded.sorted().map(\.text).joined(separator: "\0")
             return String(try SHA256.of(Array(text.utf8)).prefix(16))
         }
-    }
-
-    /// SQLite ignores the case of ASCII letters only.
-    private static func folded(_ name: String) -> String {
-        String(
-            decoding: name.utf8.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 },
-            as: UTF8.self)
     }
 }
 

@@ -135,7 +135,8 @@ struct GroupWriter: ~Copyable {
         if end > written {
             json.array { json in
                 for value in [
-                    HistoryValue.integer(end), .integer(0), .integer(3), .null, .text(EntityChoice.mark),
+                    HistoryValue.integer(end), .integer(0), .integer(RecordingFormat.kind(shape: 0, .void)),
+                    .null, .text(EntityChoice.mark),
                 ] {
                     HistoryJSON.write(value, to: &json)
                 }

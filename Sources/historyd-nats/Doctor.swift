@@ -59,7 +59,7 @@ struct Doctor {
                 try source.close()
                 if !missing.isEmpty {
                     problems = [
-                        "It tracks no table \(missing.map { "\"\($0)\"" }.joined(separator: ", ")), which \"entities\" names: correct the name, or wait for the table."
+                        "It tracks no table \(missing.quoted), which \"entities\" names: correct the name, or wait for the table."
                     ]
                 }
             } catch {

@@ -153,7 +153,7 @@ final class PublishSession {
 
     /// How long to try a fence, each time behind the messages that arrived in between: long enough to meet a pause
     /// of a busy client on a busy machine.
-    private static let patience: Duration = .seconds(5)
+    private static let longestFencing: Duration = .seconds(5)
     /// How many of those messages to examine, the newest first.
     private static let examined: UInt64 = 32
 
@@ -177,7 +177,7 @@ final class PublishSession {
     func fenceAgain(after refusal: JetStreamError? = nil) throws -> [ForeignNote] {
         var foreign: [ForeignNote] = []
         var refusal = refusal
-        let end = ContinuousClock.now + Self.patience
+        let end = ContinuousClock.now + Self.longestFencing
         repeat {
             let (own, known) = (writer.session, writer.lastAcknowledged)
             let last = try refusal?.lastSequence ?? jetStream.state(of: names.history).last

@@ -59,8 +59,7 @@ extension Worker {
     /// Says which of the tables that the configuration names are not there: they may come.
     func noteMissing(_ entities: [String], in path: String) {
         guard !entities.isEmpty else { return }
-        let names = entities.map { "\"\($0)\"" }.joined(separator: ", ")
-        logger.notice("\"\(path)\" does not have, or not yet: \(names).", metadata: metadata)
+        logger.notice("\"\(path)\" does not have, or not yet: \(entities.quoted).", metadata: metadata)
     }
 
     func withJetStream(_ session: (JetStream) throws -> Void) throws {

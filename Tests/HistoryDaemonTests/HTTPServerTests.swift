@@ -33,7 +33,7 @@ import Testing
         return descriptor
     }
 
-    @Test("A stop waits for requests in flight, and ends all connections, also those that nobody serves yet")
+    @Test("A stop waits for requests in flight, and ends all connections, also those that are not served yet")
     func stop() async throws {
         let (one, other) = (try server("one"), try server("other"))
         let (stop, asked) = (OneShotEvent(), OneShotEvent())

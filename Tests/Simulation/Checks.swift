@@ -165,7 +165,7 @@ struct Checks {
     }
 
     /// How late a store that is well may be served, and how long a daemon may take to open it.
-    private static let patience: Int64 = 250_000_000
+    private static let longestDelay: Int64 = 250_000_000
     private static let start: Int64 = 1_000_000_000
     /// All stores but the first are well, all the time.
     private var late: [Violation] {
@@ -177,7 +177,7 @@ struct Checks {
         var isStopping = false
         func isLate(_ name: String, _ position: Int64, since committed: Int64, at time: Int64) {
             let delay = time - max(committed, began + Self.start, opened[name] ?? 0)
-            if delay > Self.patience {
+            if delay > Self.longestDelay {
                 found.append(Violation(.late, "\(name): \(position) after \(delay / 1_000_000) ms"))
             }
         }

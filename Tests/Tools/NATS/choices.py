@@ -321,7 +321,7 @@ def promote(bench):
     db = bench.open("App")
     write(5)
     level()
-    # The second source comes back, with transactions that nobody else has.
+    # The second source comes back, with transactions of its own.
     os.rename(new + ".lost", new)
     change(bench, "publish", "publish", store=new)
     start("publish2", "publish", "spool2")

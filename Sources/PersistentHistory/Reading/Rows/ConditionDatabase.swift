@@ -26,10 +26,6 @@ final class ConditionDatabase: Sendable {
         fileprivate let result: String
     }
 
-    private struct State {
-        var conditions: [BinaryText: Result<Compiled, Problem>] = [:]
-    }
-
     /// What is wrong with a condition.
     struct Problem: Error {
         let message: String
@@ -40,9 +36,8 @@ final class ConditionDatabase: Sendable {
     nonisolated(unsafe) private var statements: [String: OpaquePointer] = [:]
     private let guardian: ConditionGuardian
     private let columns: [Column]
-    private let state = Locked(State())
-    /// SQLite itself does not lock this connection.
-    private let turn = Locked(())
+    /// Its lock is the connection's, too: SQLite itself does not lock that.
+    private let conditions = Locked<[BinaryText: Result<Compiled, Problem>]>([:])
 
     struct Column: Sendable {
         let name: String
@@ -86,16 +81,17 @@ final class ConditionDatabase: Sendable {
 
     /// - Throws: `Problem`.
     func compiled(_ expression: BinaryText) throws(Problem) -> Compiled {
-        try turn.withLock { _ throws(Problem) in try compiledNow(expression) }
-    }
-
-    private func compiledNow(_ expression: BinaryText) throws(Problem) -> Compiled {
-        if let known = state.withLock({ $0.conditions[expression] }) { return try known.get() }
-        let number = state.withLock { $0.conditions.count }
-        let result: Result<Compiled, Problem>
-        do { result = .success(try compile(expression.text, number)) } catch { result = .failure(error) }
-        state.withLock { $0.conditions[expression] = result }
-        return try result.get()
+        try conditions.withLock { conditions throws(Problem) in
+            if let known = conditions[expression] { return try known.get() }
+            let result: Result<Compiled, Problem>
+            do throws(Problem) {
+                result = .success(try compile(expression.text, conditions.count))
+            } catch {
+                result = .failure(error)
+            }
+            conditions[expression] = result
+            return try result.get()
+        }
     }
 
     private func compile(_ expression: String, _ number: Int) throws(Problem) -> Compiled {
@@ -163,7 +159,7 @@ final class ConditionDatabase: Sendable {
     ///
     /// - Parameter values: The values of the columns that it reads, in their order.
     func verdict(_ condition: Compiled, _ values: [HistoryValue]) -> RowVerdict {
-        turn.withLock { _ in decide(condition, values) }
+        conditions.withLock { _ in decide(condition, values) }
     }
 
     private func decide(_ condition: Compiled, _ values: [HistoryValue]) -> RowVerdict {

@@ -9,15 +9,15 @@ internal import Glibc
 /// Source: https://www.sqlite.org/walformat.html, section 2.1. The header is there twice, so that a reader
 /// notices a writer that is just writing it.
 struct WALPublication: Equatable, Sendable {
-    private static let size = 48
-
     private let words: InlineArray<6, UInt64>
 
     /// - Parameter shm: A descriptor of the `-shm`.
     init?(reading shm: Int32) {
         var copies = InlineArray<12, UInt64>(repeating: 0)
-        let count = withUnsafeMutableBytes(of: &copies) { pread(shm, $0.baseAddress, $0.count, 0) }
-        guard count == 2 * Self.size else { return nil }
+        let isWhole = withUnsafeMutableBytes(of: &copies) {
+            pread(shm, $0.baseAddress, $0.count, 0) == $0.count
+        }
+        guard isWhole else { return nil }
         var words = InlineArray<6, UInt64>(repeating: 0)
         for index in words.indices {
             guard copies[index] == copies[index + 6] else { return nil }
