@@ -169,6 +169,26 @@ import Testing
         try reader.close()
     }
 
+    @Test("No label is taken from a column that may be a sibling's")
+    func labelsOfSiblings() throws {
+        let model = StoreModel([
+            .init("Page", attributes: [.init("number", .integer32)]),
+            .init("Note", parent: "Page", attributes: [.init("text", .string)]),
+            .init("Sketch", parent: "Page", attributes: [.init("text", .string)]),
+        ])
+        let folder = try TemporaryFolder(inMemory: true)
+        let store = try GeneratedStore(folder.file("s.sqlite"), model, random: Seed(1))
+        try store.commit([.init("Note", 1, .insert), .init("Sketch", 2, .insert)])
+        store.close()
+        let reader = try CoreDataReader(path: store.path)
+        for entity in ["Note", "Sketch"] {
+            #expect(throws: HistoryError.self) { try ObjectLabels(reader, entity: entity, property: "text") }
+        }
+        // What all of them inherit has one column.
+        _ = try ObjectLabels(reader, entity: "Sketch", property: "number")
+        try reader.close()
+    }
+
     @Test("What a history takes is told by entity and month, and what is missing in it")
     func footprint() throws {
         let folder = try TemporaryFolder(inMemory: true)

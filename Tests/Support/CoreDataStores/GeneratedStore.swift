@@ -362,6 +362,8 @@ public final class GeneratedStore {
 
     private func makeTable(of root: String) throws {
         var columns = ["Z_PK INTEGER PRIMARY KEY", "Z_ENT INTEGER", "Z_OPT INTEGER"]
+        // Siblings' attributes of the same name have columns with numbers.
+        var counts: [String: Int] = [:]
         for entity in model.entities where model.line(of: entity.name).first?.name == root {
             for relationship in entity.relationships where !relationship.isToMany {
                 columns.append("\"Z\(relationship.name.uppercased())\" INTEGER")
@@ -375,7 +377,10 @@ public final class GeneratedStore {
                 }
             }
             for attribute in entity.attributes where !attribute.isTransient {
-                columns.append("\"Z\(attribute.name.uppercased())\" \(attribute.type.columnType)")
+                let count = counts[attribute.name, default: 0]
+                counts[attribute.name] = count + 1
+                let column = "Z\(attribute.name.uppercased())\(count == 0 ? "" : String(count))"
+                columns.append("\"\(column)\" \(attribute.type.columnType)")
             }
         }
         let table = "Z" + root.uppercased()

@@ -56,7 +56,7 @@ struct ObjectColumns: Sendable {
     }
 
     /// The entities that introduce a property, by the name of its column, in one table.
-    private static func owners(in model: ObjectModel, below root: String) -> [BinaryText: Set<BinaryText>] {
+    static func owners(in model: ObjectModel, below root: String) -> [BinaryText: Set<BinaryText>] {
         var owners: [BinaryText: Set<BinaryText>] = [:]
         for entity in model.entities.values {
             guard let chain = model.ancestry(of: entity.name), let top = chain.last,

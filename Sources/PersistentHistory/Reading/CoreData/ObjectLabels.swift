@@ -38,6 +38,12 @@ package struct ObjectLabels: Sendable {
                     "The table \"\(table)\" has no column \"\(column)\" for \"\(entity).\(property)\"."
                 )
             }
+            guard ObjectColumns.owners(in: model, below: root.name)[BinaryText(column)]?.count == 1 else {
+                throw HistoryError(
+                    .notAnEntity,
+                    "Several entities in the table \"\(table)\" have a property \"\(property)\", and which column has that of \"\(entity)\" is not known."
+                )
+            }
             let names = model.entities.values.map(\.name).filter { name in
                 model.ancestry(of: name)?.contains { $0.name.hasSameBytes(as: entity) } ?? false
             }
