@@ -129,10 +129,12 @@ static void follow(const char *file) {
             "CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT NOT NULL, note TEXT, quantity INTEGER NOT NULL)");
     sqlite3_stmt *change = prepare("INSERT INTO historyd_change (id, origin, kind, object) VALUES (?, ?, ?, ?)");
     sqlite3_stmt *item = prepare("INSERT INTO item VALUES (?, ?, ?, ?)");
-    /* A server that has just been given much answers late. */
+    /* The publisher may not have made the stream yet, and a server that has just been given much answers late. */
     natsStatus status = NATS_TIMEOUT;
-    for (int attempt = 0; attempt < 6 && status != NATS_OK; attempt++)
+    for (int attempt = 0; attempt < 100 && status != NATS_OK; attempt++) {
+        if (attempt > 0) nats_Sleep(100);
         status = js_SubscribeSync(&subscription, stream, subject, NULL, &options, NULL);
+    }
     check(status, "subscribe");
     sendStamp(STDOUT_FILENO, 0, 0, now());
     while (natsSubscription_NextMsg(&message, subscription, 3600000) == NATS_OK) {
