@@ -1,6 +1,4 @@
-internal import FoundationEssentials
 import GRDB
-internal import GRDBSQLite
 
 /// The connection to a state database, shared by its stores, and the served time.
 ///
@@ -78,7 +76,7 @@ final class StateConnection: Sendable {
     /// time.
     private static let longestLog = 4 * logTurn
 
-    private static func open(_ path: String) throws -> DatabaseQueue {
+    static func open(_ path: String) throws -> DatabaseQueue {
         assertMayWait()
         var configuration = Configuration()
         configuration.busyMode = .timeout(5)
@@ -94,6 +92,10 @@ final class StateConnection: Sendable {
 
     /// How long the store has been served in total, by a monotonic clock.
     var served: Duration { servedBefore + max(.zero, clock.elapsed() - openedAt) }
+
+    var isOpen: Bool { opened.withLock { $0 != nil } }
+    /// Whether the file is still the one that was opened.
+    var isThere: Bool { FileID(of: path) == file }
 
     /// The damage, if any was found.
     var damage: HistoryError? { foundDamage.withLock { $0 } }
@@ -185,63 +187,8 @@ final class StateConnection: Sendable {
         if isEnough { logHasGrown.notify() }
     }
 
-    /// Moves the content of the write-ahead log into the database, through a separate connection. It
-    /// waits for the disk twice, which must not delay saving (https://www.sqlite.org/wal.html#ckpt).
-    ///
-    /// - Throws: `HistoryError` with `.stateUnusable`. The log then keeps everything and only grows.
-    func moveLogIntoDatabase() throws {
-        // Closing has moved it, or the next access reports the problem.
-        guard opened.withLock({ $0 != nil }), FileID(of: path) == file else { return }
-        do {
-            let queue = try Self.open(path)
-            do {
-                _ = try queue.writeWithoutTransaction { try $0.checkpoint(.passive) }
-            } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
-                // Another connection moves it now: one that is closing, or another process's.
-            }
-            try queue.end()
-        } catch let error as DatabaseError {
-            throw noted(.state(path, error))
-        }
-    }
-
-    /// Repeatedly moves the write-ahead log into the database. It waits for the disk, so it must not run
-    /// on the loop.
-    func keepLogShort() async {
-        for await _ in logHasGrown {
-            do { try moveLogIntoDatabase() } catch {
-                // Nothing is lost: the log keeps it, and the next turn tries again. An error that also
-                // prevents saving is thrown there.
-            }
-        }
-    }
-
-    /// Makes everything saved so far survive a power failure. With `synchronous=NORMAL`, SQLite does not
-    /// sync the write-ahead log at a commit (https://www.sqlite.org/pragma.html#pragma_synchronous).
-    ///
-    /// A checkpoint would prove nothing: if a reader prevents it from moving the log, SQLite reports
-    /// success without any sync. So the log itself is synced, through a separate connection, and saving
-    /// does not wait for the disk.
-    func syncToDisk() throws {
-        do {
-            guard FileID(of: path) == file else { throw removed }
-            let queue = try Self.open(path)
-            try queue.writeWithoutTransaction { db in
-                // SQLite opens the log with the first read.
-                _ = try Int.fetchOne(db, sql: "SELECT 1 FROM service")
-                try db.syncLog()
-            }
-            try queue.end()
-            try AtomicFile.syncFolder(of: path)
-        } catch let error as DatabaseError {
-            throw noted(.state(path, error))
-        } catch let error as SystemError {
-            throw HistoryError.stateFile(
-                path, "The state database \"\(path)\" cannot be brought to the disk", error)
-        }
-    }
-
-    private func noted(_ error: HistoryError) -> HistoryError {
+    /// Remembers that the file is damaged, if the error says so.
+    func noted(_ error: HistoryError) -> HistoryError {
         if error.code == .stateDamaged {
             foundDamage.withLock { $0 = $0 ?? error }
             damaged.notify()
@@ -259,10 +206,9 @@ final class StateConnection: Sendable {
 
     /// - Throws: `HistoryError` with `.stateUnusable` if the file was removed or replaced. The open
     ///   connection would write to no avail, and after a restart consumers would start over.
-    func checkIsThere() throws { if FileID(of: path) != file { throw removed } }
-
-    private var removed: HistoryError {
-        HistoryError(
+    func checkIsThere() throws {
+        guard !isThere else { return }
+        throw HistoryError(
             .stateUnusable, "The state database \"\(path)\" was removed or replaced while it was in use.",
             hint: "Put it back, or restart the daemon; without it, the store's consumers start over.")
     }
@@ -295,18 +241,5 @@ final class StateConnection: Sendable {
         }
         opened = nil
         try ended.queue.end()
-    }
-}
-
-extension Database {
-    /// Syncs the write-ahead log of a connection that has read something, or the file if there is no log.
-    fileprivate func syncLog() throws {
-        var file: UnsafeMutablePointer<sqlite3_file>?
-        let found = sqlite3_file_control(sqliteConnection, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file)
-        guard found == SQLITE_OK, let file, let methods = file.pointee.pMethods,
-            let sync = methods.pointee.xSync
-        else { throw DatabaseError(resultCode: .SQLITE_IOERR, message: "there is no write-ahead log to sync") }
-        let result = sync(file, SQLITE_SYNC_NORMAL)
-        if result != SQLITE_OK { throw DatabaseError(resultCode: ResultCode(rawValue: result)) }
     }
 }
