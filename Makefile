@@ -76,7 +76,7 @@ TESTFOLDER = $(if $(TMPDIR),$(TMPDIR),$(shell set -- $$(df --output=avail /dev/s
 run-tests = $(if $(TESTFLAGS),$(call tests-in,$(1)) $(TESTFLAGS),@TMPDIR=$(TESTFOLDER) Tests/run $(1) $(2))
 
 .DEFAULT_GOAL := help
-.PHONY: help toolchain dependencies test-dependencies build programs debug test test-docs docs test-openapi test-differential test-faults model mutants \
+.PHONY: help toolchain dependencies test-dependencies build programs debug test test-docs docs test-openapi test-packages test-machines test-differential test-faults model mutants \
 	torture torture-nats count-recording dedup-property fuzz fuzz-coredata simulate simulate-coverage run run-nats bench install deb uninstall \
 	tsan asan lint format security clean link-order
 
@@ -155,6 +155,9 @@ test-openapi: debug ## Make requests that are derived from config/openapi.json t
 
 test-packages: debug ## Install, upgrade and purge the Debian packages in a booted system. As root.
 	HISTORYD_PACKAGES=1 $(call tests-in,.build/debug) --filter 'SystemdTests.*PackageTests'
+
+test-machines: debug ## Promote a mirror on two booted machines, as planned and after the loss of the source. As root.
+	HISTORYD_MACHINES=1 $(call tests-in,.build/debug) --filter 'SystemdTests.*PromotionTests'
 
 # The samples that the tests leave out build a Swift package from outside, which takes minutes. Who uses the library
 # builds it for use without the flags of the programs.

@@ -187,7 +187,7 @@ let package = Package(
             exclude: [
                 "boot-container", "hook-path", "operator-path", "page-path", "remedy-path", "monitoring-path",
                 "nats-path",
-                "package-path",
+                "package-path", "promote-path",
             ],
             swiftSettings: strict),
         // Without the simulation's program itself, which would stand in for libc in all tests.

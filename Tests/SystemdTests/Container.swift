@@ -89,32 +89,43 @@ struct BootedSystemd: SuiteTrait, TestScoping {
         for test: Test, testCase: Test.Case?,
         performing function: @Sendable @concurrent () async throws -> Void
     ) async throws {
+        try await Container.booted { container in
+            try await Self.$container.withValue(container) { try await function() }
+        }
+    }
+}
+
+extension Container {
+    /// Boots one for as long as the body lasts. Then it ends at once, as by a power failure.
+    ///
+    /// - Parameter options: Of systemd-nspawn.
+    static func booted(_ options: [String] = [], _ body: (Container) async throws -> Void) async throws {
         let boot = try Conversation(
             [
                 "unshare", "--mount", "--propagation", "private",
                 "\(Package.root)/Tests/SystemdTests/boot-container",
             ]
-                + swiftRuntimeMount())
-        let tests: Result<Void, any Error>
+                + swiftRuntimeMount() + options)
+        let outcome: Result<Void, any Error>
         do {
             var lines = boot.lines.makeAsyncIterator()
             let leader = await lines.next()?.split(separator: " ").last.flatMap { Int($0) }
             let container = Container(leader: try #require(leader, "no container came up"))
             try await container.addSwiftRuntime()
-            tests = .success(try await Self.$container.withValue(container) { try await function() })
+            outcome = .success(try await body(container))
         } catch {
-            tests = .failure(error)
+            outcome = .failure(error)
         }
         // With its standard input the container ends: at the latest with this process.
         boot.finish()
         let ending = await boot.program.end(within: .seconds(120))
         #expect(ending == .exited(0), "The container was not taken down properly.")
-        try tests.get()
+        try outcome.get()
     }
 
     /// Where this process has the Swift runtime from, if not linked into it: perhaps a file system of its own, which
     /// the container's copy does not hold.
-    private func swiftRuntimeMount() throws -> [String] {
+    private static func swiftRuntimeMount() throws -> [String] {
         // The kernel gives it in parts, of which `String(contentsOfFile:)` takes the first.
         let maps = try FileHandle(forReadingFrom: URL(filePath: "/proc/self/maps")).readToEnd() ?? Data()
         guard
