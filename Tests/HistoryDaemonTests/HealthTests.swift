@@ -130,6 +130,9 @@ import Testing
         Case("a cleanup that fails", .cleaningFailing, events: opened, .cleaningFailed(error)),
         // It need not have deleted anything.
         Case("a cleanup that goes on", events: opened, .cleaningFailed(error), .cleaningRecovered),
+        Case(
+            "a cleanup that failed before its store was opened again", events: opened, .cleaningFailed(error),
+            .storeLost(error), opened),
         // The history grows no faster than others commit, and these end the wait.
         Case("a cleanup that waits for transactions to end", events: opened, .cleaningWaits(error)),
         Case("a store whose thread waits", [.storeStuck]) {

@@ -83,7 +83,8 @@ struct CleaningTurns: Sendable {
         // History that another program records is never cleaned here.
         guard source.recorder != nil else { return }
         while true {
-            await wakeUp.wait(atMost: known.withLock { $0.stalled.isWatching } ? Self.watchInterval : nil)
+            await wakeUp.wait(
+                atMost: known.withLock { $0.hasFailed || $0.stalled.isWatching } ? Self.watchInterval : nil)
             if stop.isSignaled || Task.isCancelled { return }
             do {
                 try reportBlockers(CleaningPlan(store, source: source, state: state))
