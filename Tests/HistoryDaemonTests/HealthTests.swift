@@ -102,6 +102,9 @@ import Testing
             events: held, .hookRecovered(consumer: "Main", hook: "p/h", token: token, attempts: 5),
             .cursorMoved(consumer: "Main", to: token)),
         Case(
+            "a hook that was held before its consumer started over", events: failed, held,
+            .consumerStands(consumer: "Main", at: token)),
+        Case(
             "four dead letters", .deadLetters, events: opened, .deadLettersFound(["Main": 4])),
         Case("no dead letters", events: .deadLettersFound(["Main": 4]), .deadLettersFound([:])),
         Case(

@@ -111,10 +111,10 @@ extension RuntimeStatus.Store {
         }
         switch event {
         case .consumerStands(let consumer, let token):
-            // Its contexts are opened again.
+            // Its contexts are opened again, and no hook has been called.
             change(consumer) {
-                if !$0.contexts.isEmpty { effects.mayChangeLine = true }
-                $0.contexts = [:]
+                if !$0.contexts.isEmpty || !$0.heldHooks.isEmpty { effects.mayChangeLine = true }
+                ($0.contexts, $0.heldHooks) = ([:], [])
                 $0.move(to: token)
             }
         case .consumerMoved(let consumer, _, let token, _):
