@@ -6,12 +6,12 @@ import Testing
 
 /// SQLite opens a file for reading alone where it cannot be opened for writing, also for lack of descriptors.
 @Suite struct LackOfDescriptorsTests {
-    /// The next opening of each database is for reading alone.
-    private func lack(_ disk: FaultDisk) {
+    /// The next opening of each database is for reading alone, or fails.
+    private func lack(_ disk: FaultDisk, _ outcome: FaultDisk.Fault = .readOnly) {
         let files = Locked<Set<String>>([])
         disk.decide { call in
             guard call.kind == .open, call.file.hasSuffix(".sqlite") else { return .none }
-            return files.withLock { $0.insert(call.file).inserted } ? .readOnly : .none
+            return files.withLock { $0.insert(call.file).inserted } ? outcome : .none
         }
     }
 
@@ -25,6 +25,19 @@ import Testing
             try StoreConnection.withConnection(to: store.path, .write) { queue in
                 try queue.writeInTransaction { try $0.execute(sql: "INSERT INTO t (n) VALUES (1)") }
             }
+        }
+        #expect(error?.code == .storeInterrupted)
+        try Tracking.track(store.path, ["t": nil])
+    }
+
+    @Test("A store that may be used, and cannot be opened for a moment, lacks no rights: it is opened again")
+    func opening() throws {
+        let disk = try FaultDisk()
+        let store = FaultStore(folder: disk.path)
+        try store.makeUntracked()
+        lack(disk, .result(ResultCode.SQLITE_CANTOPEN.rawValue))
+        let error = #expect(throws: HistoryError.self) {
+            try StoreConnection.withConnection(to: store.path, .write) { _ in }
         }
         #expect(error?.code == .storeInterrupted)
         try Tracking.track(store.path, ["t": nil])

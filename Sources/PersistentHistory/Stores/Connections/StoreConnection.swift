@@ -228,6 +228,11 @@ extension HistoryError {
                 .storeInterrupted,
                 "The store \"\(path)\" could be opened for reading alone, although it may be written.",
                 hint: "It is opened again. Mostly descriptors were lacking for a moment.", cause: error)
+        case _ where error.extendedResultCode == .SQLITE_CANTOPEN && Self.mayBeOpened(path):
+            self.init(
+                .storeInterrupted,
+                "The store \"\(path)\" could not be opened for a moment, although it may be used: \(said).",
+                hint: "It is opened again. Mostly descriptors or memory were lacking.", cause: error)
         case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_READONLY, .SQLITE_AUTH:
             self.init(
                 .storeUnreadable, "The store \"\(path)\" cannot be used: \(said).",
@@ -245,6 +250,12 @@ extension HistoryError {
     private static func mayBeWritten(_ path: String) -> Bool {
         guard access(path, W_OK) == 0 else { return false }
         return ["-wal", "-shm"].allSatisfy { access(path + $0, W_OK) == 0 || errno == ENOENT }
+    }
+
+    /// Whether no right is missing to open a store, and to make the files beside it.
+    private static func mayBeOpened(_ path: String) -> Bool {
+        mayBeWritten(path) && access(PathNames.parent(of: path), W_OK | X_OK) == 0
+            && (access(path + "-journal", W_OK) == 0 || errno == ENOENT)
     }
 }
 
