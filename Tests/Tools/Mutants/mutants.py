@@ -122,13 +122,16 @@ def main():
         print(built.stdout[-4000:], built.stderr[-4000:])
         return True
     chosen = [m for m in mutants if m.name not in unfit and (not arguments.names or m.name in arguments.names)]
-    unnoticed = []
+    unnoticed, failing = [], set()
     for tests in sorted({mutant.tests for mutant in chosen}):
         fails, by = run(tree, tests, "", arguments.limit)
         if fails:
-            print(f"✘ Without a mutant, {tests} fails: {', '.join(by)}")
-            return True
+            print(f"✘ Without a mutant, {tests} fails: {', '.join(by)}", flush=True)
+            failing.add(tests)
     for mutant in chosen:
+        if mutant.tests in failing:
+            unnoticed.append(mutant.name)
+            continue
         start = time.monotonic()
         noticed, by = run(tree, mutant.tests, mutant.name, arguments.limit)
         print(f"{'✔' if noticed else '✘'} {mutant.name} ({time.monotonic() - start:.0f} s): "
