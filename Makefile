@@ -205,7 +205,7 @@ simulate-coverage: toolchain ## Run SEEDS= seeds of each kind, and print how muc
 	$(debug-build) --product historyd-simulation --scratch-path $(COVERAGE) -Xswiftc -profile-generate \
 		-Xswiftc -profile-coverage-mapping -Xswiftc -Xllvm -Xswiftc -runtime-counter-relocation
 	rm -f $(COVERAGE)/*.profraw
-	for kind in faults isolation power files restores machine folders; do LLVM_PROFILE_FILE=$(COVERAGE)/$$kind%c.profraw \
+	for kind in faults isolation power files restores machine folders upkeep; do LLVM_PROFILE_FILE=$(COVERAGE)/$$kind%c.profraw \
 		$(COVERAGE)/debug/historyd-simulation --seeds $(SEEDS) --from $(FROM) --kind $$kind --jobs $$(nproc) --as-is; done
 	@tools=$$(dirname $$(readlink -f $$(command -v $(SWIFT)))); \
 	$$tools/llvm-profdata merge -o $(COVERAGE)/simulation.profdata $(COVERAGE)/*.profraw && \

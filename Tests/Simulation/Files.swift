@@ -5,6 +5,7 @@ struct Files: Sendable {
     var isShared = false
 
     var state: String { folder + "/state" }
+    var addedHooks: String { state + "/hooks.d" }
     var synced: String { folder + "/synced" }
     var record: String { folder + "/record" }
     var configuration: String { folder + "/historyd.json" }

@@ -37,16 +37,16 @@ struct Operator: Sendable {
                 send(.resync(context: "copy", store: store.name, consumer: nil), within: 60_000_000_000)
             case .testsPlugin: send(.testPlugin(plugin), within: 60_000_000_000)
             case .asksAsOther: send(.pause(store: store.name), as: "other")
-            default: send(.addHooks(), body: added(to: store), within: 60_000_000_000)
+            default: send(.addHooks(persist: true), body: added(to: store.name), within: 60_000_000_000)
             }
         }
         assert(status == 0)
     }
 
-    private func added(to store: StoreSetup) -> String {
+    func added(to store: String) -> String {
         """
         {"version": 1, "plugins": [{"name": "added", "command": ["\(files.program(of: 0))"], "mode": "coprocess", \
-        "hooks": [{"name": "all", "kind": "observer", "store": "\(store.name)"}]}]}
+        "hooks": [{"name": "all", "kind": "observer", "store": "\(store)"}]}]}
         """
     }
 

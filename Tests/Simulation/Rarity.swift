@@ -21,6 +21,12 @@ enum Rarity: String, CaseIterable, Sendable {
     case stopsPlugin
     /// Nothing happens for more than a minute.
     case waits
+    /// The machine is off for months.
+    case staysOff
+    /// The journal takes nothing for a while.
+    case holdsJournal
+    /// Hooks that were added fit no store any more.
+    case spoilsHooks
     case addsHook, cleansByForce, resyncs, testsPlugin
     /// A user who may only query asks for more.
     case asksAsOther
@@ -66,6 +72,14 @@ extension World {
         case .stopsPlugin:
             plugins.stop("p\(store)", until: csimulation_now() + Int64(csimulation_random() % 8_000_000_000))
         case .waits: csimulation_sleep(75_000_000_000)
+        case .staysOff:
+            csimulation_step_clock(100 * 86_400_000_000_000)
+            stop()
+        case .holdsJournal: csimulation_hold_journal(Int64(csimulation_random() % 10_000_000_000))
+        case .spoilsHooks:
+            mkdir(files.addedHooks, 0o700)
+            overwrite(files.addedHooks + "/0001-added.json", with: requests.added(to: "none"))
+            stop()
         case .addsHook, .cleansByForce, .resyncs, .testsPlugin, .asksAsOther: requests.ask(rarity, store: store)
         case .straysIn:
             overwrite(files.folder(of: setup.name) + "/stray.sqlite", with: "a file that is no database")
@@ -85,8 +99,9 @@ extension World {
     }
 
     private func overwrite(_ path: String, with text: String) {
-        let flags = path.hasSuffix("stray.sqlite") ? O_WRONLY | O_CREAT : O_WRONLY
-        let descriptor = open(path, flags, 0o600)
+        // A database that is not there is not made.
+        let isNew = path.hasSuffix("stray.sqlite") || path.hasSuffix(".json")
+        let descriptor = open(path, isNew ? O_WRONLY | O_CREAT | O_TRUNC : O_WRONLY, 0o600)
         guard descriptor >= 0 else { return }
         _ = pwrite(descriptor, text, text.utf8.count, 0)
         close(descriptor)

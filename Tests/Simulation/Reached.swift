@@ -30,7 +30,7 @@ struct Reached {
 
     private static let all: [(name: String, items: [String])] = [
         ("step", Step.Action.kinds),
-        ("message", MessageCode.allCases.map { "\($0)" }),
+        ("message", MessageCode.allCases.map { "\($0)" }.filter(isOfDaemon)),
         (
             "state",
             Set(
@@ -39,6 +39,11 @@ struct Reached {
             ).sorted()
         ),
     ]
+
+    /// Whether it is no message of historyd-nats.
+    private static func isOfDaemon(_ message: String) -> Bool {
+        !message.hasPrefix("nats") && !message.hasPrefix("mirror")
+    }
 
     /// For each sort how many there were, and what was not.
     func summary(namingTheRest: Bool) -> String {

@@ -10,6 +10,8 @@ struct Scenario: Sendable {
     var switches: Int32
     /// Whether all stores lie in one folder, which is served.
     var isShared = false
+    /// After which time a store of that folder is closed until something happens to it.
+    var rest: String?
 }
 
 /// A store and its consumers.
@@ -252,7 +254,12 @@ extension Scenario {
             [.isolation, .folders].contains(kind) ? dice.number(2...3) : kind == .power ? 1 : dice.number(1...3)
         stores = (0..<count).map { StoreSetup(number: $0, kind, &dice) }
         isShared = kind == .folders || kind == .upkeep && dice.isTrue(1, of: 3)
-        if isShared { stores = stores.map { [first = stores[0]] in $0.configured(as: first) } }
+        if isShared {
+            stores = stores.map { [first = stores[0]] in $0.configured(as: first) }
+            // One with contexts stays open.
+            let hasContexts = stores[0].consumers.contains { $0.hasReplica || $0.hasFeed }
+            rest = hasContexts ? nil : dice.element([nil, "1s", "3s"])
+        }
         steps = []
         let theme = dice.element(Theme.all)
         stepsBefore = dice.isTrue(1, of: 3) ? dice.number(1...3) : 0

@@ -60,13 +60,20 @@ struct Settings: Sendable {
             ?? "{\"strategy\": \"none\"}"
         let place =
             files.isShared
-            ? "\"name\": \"{name}\", \"folder\": \"\(files.folder(of: store.name))\", \"pattern\": \"*.sqlite\"\(scenario.kind == .upkeep ? ", \"maximumStores\": 3" : "")"
+            ? folder(of: scenario, files)
             : "\"name\": \"\(store.name)\", \"path\": \"\(files.store(store.name))\""
         return """
             {\(place), "healthyLag": "\(lag)", \
             "entities": {"person": {}, "item": {}}, "clean": \(clean), \
             "authors": [\((consumers + writers).joined(separator: ","))]}
             """
+    }
+
+    private func folder(of scenario: Scenario, _ files: Files) -> String {
+        let limit = scenario.kind == .upkeep ? ", \"maximumStores\": 3" : ""
+        let rest = scenario.rest.map { ", \"rest\": \"\($0)\"" } ?? ""
+        return
+            "\"name\": \"{name}\", \"folder\": \"\(files.folder(of: ""))\", \"pattern\": \"*.sqlite\"\(limit)\(rest)"
     }
 
     private func plugin(_ index: Int, _ store: StoreSetup, _ files: Files) -> String {

@@ -19,6 +19,7 @@ import PersistentHistory
     @Option(help: .hidden) var runIn: String?
     @Option(help: .hidden) var templates: String?
     @Option(help: .hidden) var padding: String?
+    @Option(help: "Tell of what this file says was reached as well, and add to it.") var reached: String?
     @Flag(help: "Do not shorten what fails.") var asIs = false
     @Flag(help: "Print each step of a scenario.") var steps = false
     @Flag(help: "Name what no seed has reached.") var unreached = false
@@ -48,13 +49,13 @@ import PersistentHistory
             let status = csimulation_wait(process, &signal)
             failed += status < 0 ? 1 : status
         }
-        var reached = Reached()
-        for job in 0..<max(1, jobs) {
-            let text = try? String(contentsOfFile: "\(folder)/reached-\(job)", encoding: .utf8)
-            reached.add(Reached(Substring(text ?? "")))
+        var all = Reached()
+        for file in (0..<max(1, jobs)).map({ "\(folder)/reached-\($0)" }) + [reached].compactMap({ $0 }) {
+            all.add(Reached(Substring((try? String(contentsOfFile: file, encoding: .utf8)) ?? "")))
         }
+        if let reached { try all.text.write(toFile: reached, atomically: true, encoding: .utf8) }
         print(
-            "\(seeds) seeds of \(kind.rawValue) from \(from): \(failed) failed; reached:\n\(reached.summary(namingTheRest: unreached))"
+            "\(seeds) seeds of \(kind.rawValue) from \(from): \(failed) failed; reached:\n\(all.summary(namingTheRest: unreached))"
         )
         if failed > 0 { throw ExitCode.failure }
     }

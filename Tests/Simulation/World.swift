@@ -343,7 +343,10 @@ struct World: Sendable {
         guard let status = requests.status(), let health = requests.health() else {
             return ["It does not answer."]
         }
-        return status.stores.filter { $0.state != .open }.map { "\($0.name) is \($0.state)" }
+        // One that rests is opened again as soon as something is committed.
+        return status.stores.filter { ![.open, .resting].contains($0.state) }.map {
+            "\($0.name) is \($0.state)"
+        }
             + status.stores.flatMap(\.consumers).filter { $0.state != .level }.map {
                 "\($0.store) \($0.consumer) is \($0.state)"
             } + health.reasons.map { "It is \(health.verdict): \($0.message)" }

@@ -92,6 +92,12 @@ import Testing
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
 
+    @Test("Where states, histories, tables or programs are lost, all is delivered or told of in the end")
+    func upkeep() async throws {
+        let outcome = try await simulate("--kind", "upkeep", "--seeds", "8", "--jobs", "2")
+        #expect(outcome.status == .exited(0), "\(outcome)")
+    }
+
     @Test("A seed gives the same record alone and behind others in one worker", arguments: [3, 52021])
     func isAlone(seed: Int) async throws { try await expectEqual { try await recordsAloneAndBehind(seed) } }
 

@@ -198,7 +198,9 @@ int fdatasync(int descriptor) { return sync_file(descriptor, SYS_fdatasync); }
 ssize_t pwrite(int descriptor, const void *bytes, size_t count, off_t offset) {
     count_write();
     IN_TROUBLE(descriptor, csimulation_at_write);
-    return result_of(KERNEL(SYS_pwrite64, descriptor, bytes, count, offset));
+    long result = KERNEL(SYS_pwrite64, descriptor, bytes, count, offset);
+    was_written(descriptor);
+    return result_of(result);
 }
 
 ssize_t pread(int descriptor, void *buffer, size_t count, off_t offset) {
@@ -209,12 +211,16 @@ ssize_t pread(int descriptor, void *buffer, size_t count, off_t offset) {
 int ftruncate(int descriptor, off_t length) {
     count_write();
     IN_TROUBLE(descriptor, csimulation_at_write);
-    return (int)result_of(KERNEL(SYS_ftruncate, descriptor, length, 0, 0));
+    long result = KERNEL(SYS_ftruncate, descriptor, length, 0, 0);
+    was_written(descriptor);
+    return (int)result_of(result);
 }
 
 ssize_t write(int descriptor, const void *bytes, size_t count) {
     IN_TROUBLE(descriptor, csimulation_at_write);
-    return result_of(KERNEL(SYS_write, descriptor, bytes, count, 0));
+    long result = KERNEL(SYS_write, descriptor, bytes, count, 0);
+    was_written(descriptor);
+    return result_of(result);
 }
 
 // Dispatch looks at its threads, and starts others where these wait. Here all of them look as if they ran.

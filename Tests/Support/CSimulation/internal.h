@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #define NEVER INT64_MAX
+// Of the clock of the wall: 2026-01-01.
+#define BEGINNING (1767225600 * 1000000000LL)
 
 // A system call that bypasses all replacements defined here.
 long kernel(long number, long a, long b, long c, long d, long e, long f);
@@ -23,6 +25,14 @@ long kernel(long number, long a, long b, long c, long d, long e, long f);
 // The next definition of a function, which a replacement hides.
 #define NEXT(name) ((__typeof__(&name))next_function(#name))
 void *next_function(const char *name);
+
+enum { most_files = 1 << 16 };
+
+// What processes share, with the times at which files were last written.
+struct shared_page {
+    struct csimulation_shared shared;
+    struct file_time { uint64_t inode; int64_t time; } times[most_files];
+};
 
 extern struct csimulation_shared *shared;
 // Whether this process's threads take turns.
@@ -54,5 +64,6 @@ void hasten(int epoll, int64_t deadline);
 int trouble_with(int descriptor, int operation);
 int trouble_at(const char *path, int operation);
 void was_synced(int descriptor);
+void was_written(int descriptor);
 
 #endif

@@ -35,11 +35,11 @@ void csimulation_be_repeatable(char *const arguments[]) {
 
 struct csimulation_shared *csimulation_share(void) {
     void *page = mmap(
-        NULL, sizeof(struct csimulation_shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        NULL, sizeof(struct shared_page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return page == MAP_FAILED ? NULL : page;
 }
 
-void csimulation_unshare(struct csimulation_shared *page) { munmap(page, sizeof *page); }
+void csimulation_unshare(struct csimulation_shared *page) { munmap(page, sizeof(struct shared_page)); }
 
 pid_t csimulation_fork(void) { return fork(); }
 
@@ -129,8 +129,13 @@ static void (*take_entry)(const struct iovec *fields, int count);
 
 void csimulation_take_journal(void (*entry)(const struct iovec *fields, int count)) { take_entry = entry; }
 
+static int64_t journal_waits_until;
+
+void csimulation_hold_journal(int64_t nanoseconds) { journal_waits_until = shared->now + nanoseconds; }
+
 // Replaces libsystemd's function.
 int sd_journal_sendv(const struct iovec *fields, int count) {
+    if (is_simulated() && shared->now < journal_waits_until) wait_for(NULL, journal_waits_until, NULL, 0);
     if (take_entry) take_entry(fields, count);
     point();
     return 0;

@@ -11,13 +11,13 @@
 #include <sys/resource.h>
 #include <sys/time.h>
 
-// 2026-01-01, on a machine that has been running for a while.
-static const int64_t wall = 1767225600 * 1000000000LL, monotonic = 100000 * 1000000000LL;
+// The machine has been running for a while.
+static const int64_t monotonic = 100000 * 1000000000LL;
 
 static int64_t nanoseconds(const struct timespec *time) { return time->tv_sec * 1000000000LL + time->tv_nsec; }
 
 static int64_t offset(clockid_t clock) {
-    return clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE ? wall + shared->clock_step : monotonic;
+    return clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE ? BEGINNING + shared->clock_step : monotonic;
 }
 
 static int64_t deadline(clockid_t clock, const struct timespec *time, bool is_absolute) {

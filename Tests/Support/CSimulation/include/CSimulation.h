@@ -114,6 +114,8 @@ int csimulation_unread(int descriptor);
 // Receives the journal's entries, each a number of fields.
 struct iovec;
 void csimulation_take_journal(void (*entry)(const struct iovec *fields, int count));
+// The journal takes nothing for this time.
+void csimulation_hold_journal(int64_t nanoseconds);
 // Sockets at a path: connected as a stream, or bound for datagrams. -1 on failure.
 int csimulation_connect(const char *path, bool is_foreign);
 int csimulation_bind(const char *path);
