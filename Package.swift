@@ -106,13 +106,17 @@ let package = Package(
         .target(
             name: "HistoryMirrors", dependencies: ["CCrypto", "PersistentHistory", grdb, sqlite],
             swiftSettings: strict),
-        // What publishing to a stream and following it decide, without a network.
+        // Publishing to a stream and following it, without a connection.
         .target(
-            name: "HistoryNATS", dependencies: ["HistoryMirrors", "PersistentHistory"], swiftSettings: strict),
+            name: "HistoryNATS",
+            dependencies: [
+                "HistoryConfiguration", "HistoryDaemon", "HistoryMirrors", "PersistentHistory", collections,
+                logging,
+            ], swiftSettings: strict),
         .executableTarget(
             name: "historyd-nats",
             dependencies: [
-                "CNats", "CNoLocaleData", "CPlatform", "CTLS", collections,
+                "CNats", "CNoLocaleData", "CPlatform", "CTLS",
                 "HistoryMirrors", "HistoryNATS", "HistoryDaemon", "HistoryConfiguration", "HistoryControl",
                 "HistoryFeed", "PersistentHistory", arguments, logging, lifecycle,
             ],
@@ -197,7 +201,8 @@ let package = Package(
         .executableTarget(
             name: "historyd-simulation",
             dependencies: [
-                "CSimulation", "HistoryConfiguration", "HistoryControl", "HistoryDaemon", "PersistentHistory",
+                "CSimulation", "HistoryConfiguration", "HistoryControl", "HistoryDaemon", "HistoryMirrors",
+                "HistoryNATS", "PersistentHistory",
                 "TestSupport", grdb, logging, arguments,
             ],
             path: "Tests/Simulation", swiftSettings: strict,

@@ -1,4 +1,5 @@
 import CNats
+import HistoryNATS
 import PersistentHistory
 
 /// Connects on its own thread: a server that accepts the connection but sends nothing blocks libnats for

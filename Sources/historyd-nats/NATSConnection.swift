@@ -4,22 +4,11 @@ import HistoryConfiguration
 import HistoryNATS
 import PersistentHistory
 
-/// The error that libnats or the server reported for a call.
-struct NATSError: Error, CustomStringConvertible {
-    let call: String
-    let reason: String
-    var isTimeout = false
-
-    var description: String { "\(call): \(reason)" }
-}
-
-/// A connection to a NATS server, used by one thread, which blocks in it.
-///
-/// It never reconnects: when it is lost, calls fail and its owner opens another one. Therefore no old message
-/// arrives late, and no subscription outlives its requests.
+/// A connection to a NATS server. It never reconnects: therefore no old message arrives late, and no subscription
+/// outlives its requests.
 ///
 /// libnats has its own threads, which only call `WorkerSignal` here.
-final class NATSConnection: Sendable {
+final class NATSConnection: StreamConnection {
     /// Without spinning: its locks are held long enough that spinning would waste processor time.
     private static let opened = nats_Open(0)
 
@@ -29,7 +18,6 @@ final class NATSConnection: Sendable {
     /// while it is destroyed.
     private let subscriptions = Locked<[NATSSubscription]>([])
     private let used = UsedMessages()
-    /// What the link carries, as measured so far.
     let receiving = Locked(LinkPace())
     let sending = Locked(LinkPace())
 
@@ -44,6 +32,9 @@ final class NATSConnection: Sendable {
             throw error.explained(configuration)
         }
     }
+
+    /// As publisher and follower connect.
+    static let connect: Connect = { try NATSConnection($0, name: "historyd-nats", wakeUp: $1) }
 
     private static func options(
         _ configuration: NATSConfiguration, _ name: String, _ wakeUp: WorkerSignal
@@ -128,7 +119,6 @@ final class NATSConnection: Sendable {
 
     // MARK: Messages
 
-    /// Sends a message, and returns before it has arrived.
     func publish(
         _ subject: String, reply: String?, fields: [(name: String, value: String)], _ body: [UInt8]
     ) throws {
@@ -147,21 +137,20 @@ final class NATSConnection: Sendable {
         try Self.check("publish on \(subject)", natsConnection_PublishMsg(pointer, message))
     }
 
-    /// Sends a request and waits for its answer.
-    func request(_ subject: String, _ body: [UInt8], timeout: Duration = .seconds(5)) throws -> [UInt8] {
+    func request(_ subject: String, _ body: [UInt8], timeout: Duration) throws -> [UInt8] {
         var reply: OpaquePointer?
         try body.withUnsafeBytes { body in
             do {
                 try Self.check(
                     "request \(subject)",
                     natsConnection_Request(
-                        &reply, pointer, subject, body.baseAddress, Int32(body.count), timeout.milliseconds))
+                        &reply, pointer, subject, body.baseAddress, Int32(body.count), timeout.limit))
             } catch let error as NATSError where error.isTimeout {
                 throw NATSError(call: error.call, reason: error.reason + refusal, isTimeout: true)
             }
         }
         guard let reply else { throw NATSError(call: "request \(subject)", reason: "no answer") }
-        return NATSMessage(reply, used).body
+        return NATSMessage(reply, used).withBody { Array($0) }
     }
 
     /// The server does not answer a forbidden request; it reports the refusal separately.
@@ -174,7 +163,7 @@ final class NATSConnection: Sendable {
     }
 
     /// Subscribes to a subject; messages are read with `NATSSubscription.next`.
-    func subscribe(_ subject: String) throws -> NATSSubscription {
+    func subscribe(_ subject: String) throws -> any StreamSubscription {
         var subscription: OpaquePointer?
         try Self.check(
             "subscribe to \(subject)", natsConnection_SubscribeSync(&subscription, pointer, subject))
@@ -186,10 +175,9 @@ final class NATSConnection: Sendable {
         return made
     }
 
-    /// A unique subject.
-    static func inbox() throws -> String {
+    func inbox() throws -> String {
         var inbox: UnsafeMutablePointer<natsInbox>?
-        try check("make an inbox", natsInbox_Create(&inbox))
+        try Self.check("make an inbox", natsInbox_Create(&inbox))
         defer { natsInbox_Destroy(inbox) }
         return inbox.map { String(cString: $0) } ?? ""
     }
@@ -224,12 +212,5 @@ extension NATSError {
                 the server closed the connection after the TLS handshake: it may want a client's certificate, which \
                 "certificate" and "key" in "tls" name
                 """)
-    }
-}
-
-extension Duration {
-    var milliseconds: Int64 {
-        let (seconds, attoseconds) = components
-        return max(1, seconds * 1000 + attoseconds / 1_000_000_000_000_000)
     }
 }

@@ -1,8 +1,9 @@
 import CNats
+import HistoryNATS
 import PersistentHistory
 
 /// Buffers messages for the thread that reads them.
-final class NATSSubscription: Sendable {
+final class NATSSubscription: StreamSubscription {
     /// libnats locks it.
     nonisolated(unsafe) private let pointer: OpaquePointer
     let subject: String
@@ -19,15 +20,14 @@ final class NATSSubscription: Sendable {
     /// Blocks until there is a message.
     ///
     /// - Throws: `NATSError`, with `isTimeout` if none arrived in time.
-    func next(timeout: Duration) throws -> NATSMessage {
+    func next(timeout: Duration) throws -> any StreamMessage {
         var message: OpaquePointer?
         try NATSConnection.check(
-            "wait on \(subject)", natsSubscription_NextMsg(&message, pointer, timeout.milliseconds))
+            "wait on \(subject)", natsSubscription_NextMsg(&message, pointer, timeout.limit))
         guard let message else { throw NATSError(call: "wait on \(subject)", reason: "no message") }
         return NATSMessage(message, used)
     }
 
-    /// Whether a message is waiting.
     var hasMessages: Bool {
         var count: Int32 = 0
         return natsSubscription_GetPending(pointer, &count, nil) == NATS_OK && count > 0
@@ -35,7 +35,7 @@ final class NATSSubscription: Sendable {
 }
 
 /// A received message.
-final class NATSMessage {
+final class NATSMessage: StreamMessage {
     private let pointer: OpaquePointer
     private let used: UsedMessages
 
@@ -50,12 +50,8 @@ final class NATSMessage {
 
     var subject: String { natsMsg_GetSubject(pointer).map { String(cString: $0) } ?? "" }
 
-    /// The size of the body.
     var count: Int { Int(natsMsg_GetDataLength(pointer)) }
 
-    var body: [UInt8] { withBody { Array($0) } }
-
-    /// Passes the body to a closure, which must not keep it.
     func withBody<T>(_ read: (UnsafeRawBufferPointer) throws -> T) rethrows -> T {
         try read(
             UnsafeRawBufferPointer(start: natsMsg_GetData(pointer), count: Int(natsMsg_GetDataLength(pointer))))

@@ -73,17 +73,9 @@ struct Program: Sendable {
             return false
         }
         return await attempt(publisher.publication.store) {
-            // A running publisher may interfere: it ends as soon as it finds itself fenced off.
-            for _ in 0..<Self.attempts {
-                do {
-                    return try publisher.publisher.runOnce(newEpoch: true)
-                } catch let error as JetStreamError where error.isOvertaken {}
-            }
-            try publisher.publisher.runOnce(newEpoch: true)
+            try publisher.publisher.takeOver(newEpoch: true)
         }
     }
-
-    private static let attempts = 4
 
     private func attempt(_ path: String, _ body: @escaping @Sendable () throws -> Void) async -> Bool {
         await onPool { [logger] in
@@ -107,13 +99,17 @@ struct Program: Sendable {
         var status: WorkerStatus { publisher.status }
     }
 
+    /// Nil outside of the unit.
+    static var stateFolder: String? {
+        ProcessInfo.processInfo.environment["STATE_DIRECTORY"]?.split(separator: ":").first.map(String.init)
+    }
+
     private func workers() -> (publishers: [PublishingWorker], followers: [Follower]) {
-        let folder = ProcessInfo.processInfo.environment["STATE_DIRECTORY"]?.split(separator: ":").first.map(
-            String.init)
+        let folder = Self.stateFolder
         let publishers = configuration.publish.map { publication in
             let feed = publication.feed.map { FeedAcknowledger($0, hold: publication.hold, logger: logger) }
             let publisher = Publisher(
-                configuration: configuration, publication: publication,
+                connect: NATSConnection.connect, configuration: configuration, publication: publication,
                 folder: folder ?? NSTemporaryDirectory(),
                 memory: MemoryFile(in: folder, of: publication.name), wakeUp: WorkerSignal(),
                 status: status(.publish, publication.name, publication.store), logger: logger,
@@ -122,7 +118,8 @@ struct Program: Sendable {
         }
         let followers = configuration.follow.map { following in
             Follower(
-                configuration: configuration, following: following, wakeUp: WorkerSignal(),
+                connect: NATSConnection.connect, configuration: configuration, following: following,
+                wakeUp: WorkerSignal(),
                 status: status(.follow, following.name, following.path), logger: logger)
         }
         return (publishers, followers)

@@ -54,6 +54,7 @@ struct Dice {
         case .machine: return isTrue(1, of: 2) ? commit(store) : machineFault(in: store)
         case .folders: return isTrue(1, of: 2) ? commit(store) : move(of: store)
         case .upkeep: return isTrue(1, of: 2) ? commit(store) : rarity(of: store)
+        case .mirrors: return .mirrors(mirrorAction())
         }
     }
 

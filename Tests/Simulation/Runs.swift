@@ -50,10 +50,11 @@ struct Runs {
     func report(_ scenario: Scenario) -> Never {
         let descriptor = Int32(csimulation_report)
         do {
-            let outcome = try Run(
-                scenario: scenario, files: Files(folder: folder, isShared: scenario.isShared)
-            )
-            .perform(templates: templates)
+            let files = Files(folder: folder, isShared: scenario.isShared)
+            let outcome =
+                scenario.kind == .mirrors
+                ? try MirrorRun(scenario: scenario, files: files).perform()
+                : try Run(scenario: scenario, files: files).perform(templates: templates)
             if let record, !record.isEmpty {
                 try outcome.record.write(toFile: record, atomically: false, encoding: .utf8)
             }

@@ -191,6 +191,7 @@ struct Step: Sendable, CustomStringConvertible {
         case ask(Question, store: Int)
         /// The configuration is changed, and the daemon is to read it: by request, or by signal.
         case reload(Reconfiguration, store: Int, bySignal: Bool)
+        case mirrors(MirrorAction)
     }
 
     var number: Int
@@ -242,6 +243,8 @@ enum Kind: String, CaseIterable, Sendable {
     case folders
     /// What is rare: states, tables and histories are lost, programs are missing, history is deleted by time and by force.
     case upkeep
+    /// Publisher and followers with a server that forgets, lies and breaks off: mirrors show the source as it was.
+    case mirrors
 }
 
 extension Scenario {
@@ -264,6 +267,10 @@ extension Scenario {
         let theme = dice.element(Theme.all)
         stepsBefore = dice.isTrue(1, of: 3) ? dice.number(1...3) : 0
         let length = dice.number(8...40)
+        if kind == .mirrors {
+            while steps.count < length { add(.mirrors(dice.mirrorAction()), after: dice.mirrorPause()) }
+            return
+        }
         if kind == .isolation, case .lock = theme, dice.isTrue(1, of: 2) {
             stepsBefore = max(1, stepsBefore)
             steps = [Step(number: 0, pause: 0, action: .hold(store: 0, isExclusive: true))]

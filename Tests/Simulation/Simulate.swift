@@ -37,7 +37,7 @@ import PersistentHistory
         let folder = "/dev/shm/historyd-simulation-\(csimulation_process())"
         defer { try? FileManager.default.removeItem(atPath: folder) }
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        try makeTemplates(folder)
+        if kind != .mirrors { try makeTemplates(folder) }
         var processes: [pid_t] = []
         for job in 0..<max(1, jobs) {
             let process = csimulation_fork()

@@ -130,6 +130,7 @@ struct World: Sendable {
         case .machine(let machine): trouble(machine)
         case .rare(let store, let rarity): perform(rarity, on: store)
         case .leave(let store): leave(store)
+        case .mirrors: break
         case .come(let store): come(store)
         case .kill(let points): csimulation_kill_after(UInt64(points))
         case .cutPower(let points):

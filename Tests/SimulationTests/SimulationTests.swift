@@ -98,6 +98,12 @@ import Testing
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
 
+    @Test("Whatever a server forgets, says or breaks off, mirrors show the source as it was, and are level in the end")
+    func mirrors() async throws {
+        let outcome = try await simulate("--kind", "mirrors", "--seeds", "16", "--jobs", "2")
+        #expect(outcome.status == .exited(0), "\(outcome)")
+    }
+
     @Test("A seed gives the same record alone and behind others in one worker", arguments: [3, 52021])
     func isAlone(seed: Int) async throws { try await expectEqual { try await recordsAloneAndBehind(seed) } }
 

@@ -1,4 +1,3 @@
-import HistoryNATS
 import PersistentHistory
 
 /// Reads a stream's messages from a sequence on. It requests as many at once as the link carries within
@@ -16,7 +15,7 @@ final class PullConsumer {
         let subject: String
         /// Kept, because libnats frees messages on another thread, which must not wake up before the group is
         /// applied.
-        fileprivate let message: NATSMessage
+        fileprivate let message: any StreamMessage
 
         var header: GroupHeader? { try? content.get() }
 
@@ -41,8 +40,8 @@ final class PullConsumer {
     /// nats-server 2.9 ends a request silently if a message fills its byte limit exactly.
     private static let silenceAmongMessages: Duration = .seconds(6)
 
-    private let connection: NATSConnection
-    private let answers: NATSSubscription
+    private let connection: any StreamConnection
+    private let answers: any StreamSubscription
     private let inbox: String
     private let requests: String
     private let timeout: Duration
@@ -66,7 +65,7 @@ final class PullConsumer {
         heartbeat = timeout >= Self.heartbeat * 3 ? Self.heartbeat : nil
         connection = jetStream.connection
         pace = connection.receiving.withLock { $0 }
-        inbox = try NATSConnection.inbox()
+        inbox = try connection.inbox()
         answers = try connection.subscribe("\(inbox).*")
         let consumer = try jetStream.makeConsumer(of: stream, from: sequence, subject: subject)
         requests = "\(jetStream.prefix).CONSUMER.MSG.NEXT.\(stream).\(consumer)"
@@ -108,7 +107,7 @@ final class PullConsumer {
     }
 
     /// - Returns: Nil if the request must be repeated.
-    private func receive() throws -> NATSMessage? {
+    private func receive() throws -> (any StreamMessage)? {
         let isAmongMessages = pending > 0 && request?.bytes ?? 0 > 0
         let limit = heartbeat.map { $0 * 2 + .seconds(1) } ?? timeout + .seconds(5)
         let start = ContinuousClock.now
@@ -130,7 +129,7 @@ final class PullConsumer {
         }
     }
 
-    private func delivered(_ message: NATSMessage) throws -> Delivered {
+    private func delivered(_ message: any StreamMessage) throws -> Delivered {
         guard let (sequence, pending) = StreamSearch.sequence(inReply: message.reply) else {
             throw NATSError(call: "follow", reason: "a message has no sequence")
         }

@@ -1,6 +1,5 @@
 import Foundation
 import HistoryConfiguration
-import HistoryNATS
 import Logging
 import HistoryMirrors
 import PersistentHistory

@@ -1,27 +1,44 @@
 import Foundation
-import HistoryConfiguration
+package import HistoryConfiguration
 import HistoryDaemon
-import HistoryNATS
-import Logging
+package import Logging
 import HistoryMirrors
 import PersistentHistory
 
 /// Publishes the history of one store.
 ///
 /// It keeps no state: each session reads its position from the end of the stream.
-struct Publisher: Worker {
-    let configuration: NATSConfiguration
-    let publication: NATSConfiguration.Publication
+package struct Publisher: Worker {
+    package let connect: Connect
+    package let configuration: NATSConfiguration
+    package let publication: NATSConfiguration.Publication
     /// The folder for groups that do not fit into memory.
     let folder: String
     let memory: MemoryFile?
-    let wakeUp: WorkerSignal
-    let status: WorkerStatus
-    let logger: Logger
+    package let wakeUp: WorkerSignal
+    package let status: WorkerStatus
+    package let logger: Logger
     /// Called with the position that the server has acknowledged.
     let acknowledged: @Sendable (Int64) -> Void
 
-    var names: StreamName { StreamName(publication.name) }
+    package init(
+        connect: @escaping Connect, configuration: NATSConfiguration,
+        publication: NATSConfiguration.Publication, folder: String, memory: MemoryFile?,
+        wakeUp: WorkerSignal, status: WorkerStatus, logger: Logger,
+        acknowledged: @escaping @Sendable (Int64) -> Void = { _ in }
+    ) {
+        self.connect = connect
+        self.configuration = configuration
+        self.publication = publication
+        self.folder = folder
+        self.memory = memory
+        self.wakeUp = wakeUp
+        self.status = status
+        self.logger = logger
+        self.acknowledged = acknowledged
+    }
+
+    package var names: StreamName { StreamName(publication.name) }
 
     /// A decision that only an operator can make.
     struct Refusal: Error, CustomStringConvertible {
@@ -29,7 +46,7 @@ struct Publisher: Worker {
     }
 
     /// Publishes until the program stops.
-    func run() {
+    package func run() {
         let pending = PendingSnapshot()
         repeatSessions(
             "Publishing \"\(publication.store)\" to \(names.history)",
@@ -40,9 +57,21 @@ struct Publisher: Worker {
     /// Publishes everything there is, once.
     ///
     /// - Throws: The error that prevented it.
-    func runOnce(newEpoch: Bool) throws {
+    package func runOnce(newEpoch: Bool = false) throws {
         try withJetStream { try session($0, PendingSnapshot(), isOnce: true, wantsNewEpoch: newEpoch) {} }
     }
+
+    /// The same, beside another publisher, which ends as soon as it finds itself fenced off.
+    package func takeOver(newEpoch: Bool) throws {
+        for _ in 0..<Self.attempts {
+            do {
+                return try runOnce(newEpoch: newEpoch)
+            } catch let error as JetStreamError where error.isOvertaken {}
+        }
+        try runOnce(newEpoch: newEpoch)
+    }
+
+    private static let attempts = 4
 
     private func session(
         _ jetStream: JetStream, _ pending: PendingSnapshot, isOnce: Bool, wantsNewEpoch: Bool,
@@ -142,15 +171,22 @@ struct Publisher: Worker {
 
     /// Publishes what is new, again if other clients have sent messages: no signal comes for that a second time.
     private func publishBehindOthers(_ session: PublishSession) throws -> Int {
+        var inVain = 0
         while true {
             do {
                 return try session.publishNew()
             } catch let error as JetStreamError where error.isOvertaken {
                 if wakeUp.isStopped { throw SessionOver(description: "the program stops") }
-                note(try session.fenceAgain(after: error))
+                let found = try session.fenceAgain(after: error)
+                note(found)
+                // Nobody has come in between: a server whose last message expired no longer knows its id.
+                inVain = found.isEmpty ? inVain + 1 : 0
+                guard inVain < Self.mostInVain else { throw error }
             }
         }
     }
+
+    private static let mostInVain = 3
 
     /// How often to look at the store while a snapshot is sent.
     private static let lookInterval: Duration = .milliseconds(20)

@@ -1,5 +1,4 @@
 import HistoryMirrors
-import HistoryNATS
 import PersistentHistory
 
 /// The parts of a snapshot, in order, even while it is being published: the head is a snapshot's last message.

@@ -1,19 +1,31 @@
-import HistoryConfiguration
+package import HistoryConfiguration
 import HistoryDaemon
-import HistoryNATS
-import Logging
+package import Logging
 import HistoryMirrors
 import PersistentHistory
 
 /// Follows one stream into a mirror.
-struct Follower: Worker {
-    let configuration: NATSConfiguration
-    let following: NATSConfiguration.Following
-    let wakeUp: WorkerSignal
-    let status: WorkerStatus
-    let logger: Logger
+package struct Follower: Worker {
+    package let connect: Connect
+    package let configuration: NATSConfiguration
+    package let following: NATSConfiguration.Following
+    package let wakeUp: WorkerSignal
+    package let status: WorkerStatus
+    package let logger: Logger
 
-    var names: StreamName { StreamName(following.name) }
+    package init(
+        connect: @escaping Connect, configuration: NATSConfiguration,
+        following: NATSConfiguration.Following, wakeUp: WorkerSignal, status: WorkerStatus, logger: Logger
+    ) {
+        self.connect = connect
+        self.configuration = configuration
+        self.following = following
+        self.wakeUp = wakeUp
+        self.status = status
+        self.logger = logger
+    }
+
+    package var names: StreamName { StreamName(following.name) }
 
     /// Neither the stream nor its snapshots are a later state of the mirror.
     private struct Stale: Error, CustomStringConvertible {
@@ -29,7 +41,7 @@ struct Follower: Worker {
     }
 
     /// Follows until the program stops.
-    func run() {
+    package func run() {
         var repairs = RepairPause()
         let pending = PendingDownload()
         repeatSessions(
@@ -41,7 +53,7 @@ struct Follower: Worker {
     /// Follows everything there is, once.
     ///
     /// - Throws: The error that prevented it.
-    func runOnce() throws {
+    package func runOnce() throws {
         var repairs = RepairPause()
         try withJetStream { try session($0, PendingDownload(), isOnce: true, &repairs) {} }
     }

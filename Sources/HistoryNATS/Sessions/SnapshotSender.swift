@@ -1,5 +1,4 @@
 import Foundation
-import HistoryNATS
 import HistoryMirrors
 
 /// Publishes a snapshot, starting while the store is still being read.

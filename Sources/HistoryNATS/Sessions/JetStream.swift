@@ -1,23 +1,22 @@
 import Foundation
 import HistoryConfiguration
-import HistoryNATS
 import PersistentHistory
 
 /// A refusal by JetStream.
-struct JetStreamError: Error, CustomStringConvertible {
-    let code: Int
-    let number: Int?
-    let text: String?
+package struct JetStreamError: Error, CustomStringConvertible {
+    package let code: Int
+    package let number: Int?
+    package let text: String?
 
-    var isMissing: Bool { code == 404 }
+    package var isMissing: Bool { code == 404 }
     /// Whether another client has sent a message in between. The last code is that of replicated streams.
-    var isOvertaken: Bool { [10070, 10071, 10164].contains(number) }
+    package var isOvertaken: Bool { [10070, 10071, 10164].contains(number) }
     /// The stream's last sequence, as such a refusal mostly tells it: `wrong last sequence: 12`.
     var lastSequence: UInt64? {
         guard number == 10071 else { return nil }
         return text?.split(separator: " ").last.flatMap { UInt64($0) }
     }
-    var description: String {
+    package var description: String {
         let text = "\(text ?? "refused") (\(number ?? code))"
         return switch number {
         case 10059: "\(text): the publisher creates it, or an operator where \"create\" is false"
@@ -29,10 +28,14 @@ struct JetStreamError: Error, CustomStringConvertible {
 }
 
 /// JetStream's own requests, which are JSON (https://docs.nats.io/reference/reference-protocols/nats_api_reference).
-struct JetStream {
-    let connection: NATSConnection
+package struct JetStream {
+    let connection: any StreamConnection
     /// The prefix of the requests' subjects.
     let prefix: String
+
+    package init(connection: any StreamConnection, prefix: String) {
+        (self.connection, self.prefix) = (connection, prefix)
+    }
 
     private typealias Members = [BinaryText: JSONValue]
 
@@ -66,7 +69,7 @@ struct JetStream {
     func state(of stream: String) throws -> StreamState { try description(of: stream).state }
 
     /// A stream's state and settings.
-    func description(of stream: String) throws -> (state: StreamState, settings: StreamSettings) {
+    package func description(of stream: String) throws -> (state: StreamState, settings: StreamSettings) {
         let info = try ask("STREAM.INFO.\(stream)")
         let state = info["state"]?.object
         func number(_ name: BinaryText) throws -> UInt64 {

@@ -1,10 +1,9 @@
 import Foundation
-import HistoryNATS
 import HistoryMirrors
 import PersistentHistory
 
 /// The status of a publisher or a follower.
-final class WorkerStatus: Sendable {
+package final class WorkerStatus: Sendable {
     private struct State {
         var report: WorkerReport
         /// Since when it lacks, or may lack, something; nil while it is caught up.
@@ -24,16 +23,17 @@ final class WorkerStatus: Sendable {
     /// Called when the service manager's status line may have changed.
     private let changed: @Sendable () -> Void
 
-    init(_ role: WorkerReport.Role, name: String, path: String, changed: @escaping @Sendable () -> Void) {
+    package init(_ role: WorkerReport.Role, name: String, path: String, changed: @escaping @Sendable () -> Void)
+    {
         state = Locked(State(report: WorkerReport(role, name: name, path: path)))
         self.changed = changed
     }
 
     /// The report without the current lag.
-    var plain: WorkerReport { state.withLock { $0.report } }
+    package var plain: WorkerReport { state.withLock { $0.report } }
 
     /// The report with the current lag.
-    var current: WorkerReport {
+    package var current: WorkerReport {
         let (report, since, failingSince) = state.withLock { ($0.report, $0.behindSince, $0.failingSince) }
         var current = report
         let now = Date.now.timeIntervalSince1970
@@ -189,4 +189,4 @@ final class WorkerStatus: Sendable {
 }
 
 /// An error as the end of a sentence, with exactly one full stop.
-func sentence(_ error: any Error) -> String { "\(error)".asSentence }
+package func sentence(_ error: any Error) -> String { "\(error)".asSentence }

@@ -1,5 +1,4 @@
 import HistoryDaemon
-import HistoryNATS
 import Logging
 import HistoryMirrors
 import PersistentHistory

@@ -1,63 +1,35 @@
-import ArgumentParser
-import Foundation
-import HistoryConfiguration
+import FoundationEssentials
+package import HistoryConfiguration
 import HistoryDaemon
 import HistoryMirrors
-import HistoryNATS
-import Logging
+package import Logging
 import PersistentHistory
 
-struct Promote: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "promote",
-        abstract: "Make a store of a mirror: the stream goes on from it, and no more from its old source.",
-        discussion: """
-            The mirror first takes what the stream has. Then it says what may be lost, and does nothing if that is \
-            not known to be nothing, unless --accept-loss is given. The page "Mirrors on other machines" has a \
-            runbook.
-            """)
-
-    @OptionGroup var options: ConfigurationOption
-
-    @Argument(help: "The stream's name, which the configuration follows.")
-    var name: String
-
-    @Option(
-        help:
-            "The old source's file, if it can be read here: the transactions that the mirror lacks are counted."
-    )
-    var source: String?
-
-    @Flag(help: "Promote the mirror even if transactions may be lost.")
-    var acceptLoss = false
-
-    func run() throws {
-        try HistoryLoop.carry {
-            let (logger, _) = makeLogger()
-            let configuration = try options.load(logger)
-            guard let following = configuration.follow.first(where: { $0.name == name }) else {
-                logger.error("The configuration follows nothing as \"\(name)\".")
-                throw ExitCode(ExitStatus.noInput.rawValue)
-            }
-            let promotion = Promotion(
-                configuration: configuration, following: following, source: source, logger: logger)
-            guard await onPool({ promotion.run(acceptsLoss: acceptLoss) }) else {
-                throw ExitCode(ExitStatus.temporary.rawValue)
-            }
-        }
-    }
-}
-
 /// Makes the source of a stream out of a mirror.
-struct Promotion: Sendable {
-    let configuration: NATSConfiguration
-    let following: NATSConfiguration.Following
+package struct Promotion: Sendable {
+    private let connect: Connect
+    private let configuration: NATSConfiguration
+    private let following: NATSConfiguration.Following
     /// The old source's file.
-    let source: String?
-    let logger: Logger
+    private let source: String?
+    /// The folder with the publisher's memory.
+    private let stateFolder: String?
+    private let logger: Logger
+
+    package init(
+        connect: @escaping Connect, configuration: NATSConfiguration,
+        following: NATSConfiguration.Following, source: String?, stateFolder: String?, logger: Logger
+    ) {
+        self.connect = connect
+        self.configuration = configuration
+        self.following = following
+        self.source = source
+        self.stateFolder = stateFolder
+        self.logger = logger
+    }
 
     /// - Returns: Whether the mirror is a store now, with which a new epoch has begun.
-    func run(acceptsLoss: Bool) -> Bool {
+    package func run(acceptsLoss: Bool) -> Bool {
         do {
             let store = try MirrorSource(following.path, spoolingIn: following.folder)
             let isPromoted = try store.promotion() != nil
@@ -71,7 +43,8 @@ struct Promotion: Sendable {
             return false
         }
         do {
-            try begin()
+            // A publisher of the old source may still run.
+            try publisher.takeOver(newEpoch: false)
             logger.notice("A new epoch of \(StreamName(following.name).history) begins with it.")
             return true
         } catch {
@@ -81,19 +54,6 @@ struct Promotion: Sendable {
             return false
         }
     }
-
-    /// Begins the epoch. A publisher of the old source that still runs may get in between, until it finds itself
-    /// fenced off.
-    private func begin() throws {
-        for _ in 0..<Self.attempts {
-            do {
-                return try publisher.runOnce(newEpoch: false)
-            } catch let error as JetStreamError where error.isOvertaken {}
-        }
-        try publisher.runOnce(newEpoch: false)
-    }
-
-    private static let attempts = 4
 
     /// Follows what there is, says what may be lost, and promotes the mirror if that is accepted.
     ///
@@ -115,7 +75,7 @@ struct Promotion: Sendable {
             throw SessionOver(description: "it has received nothing yet")
         }
         let end = streamEnd()
-        losses += try Self.losses(of: following.path, end)
+        losses += try Self.losses(of: following, end)
         if let source { losses += Self.losses(of: source, behind: position.position.number) }
         for loss in losses { logger.warning("\(loss)") }
         let unknown =
@@ -130,8 +90,8 @@ struct Promotion: Sendable {
         return true
     }
 
-    private static func losses(of mirror: String, _ end: StreamEnd?) throws -> [String] {
-        let store = try MirrorSource(mirror, spoolingIn: NSTemporaryDirectory())
+    private static func losses(of mirror: NATSConfiguration.Following, _ end: StreamEnd?) throws -> [String] {
+        let store = try MirrorSource(mirror.path, spoolingIn: mirror.folder)
         defer { try? store.close() }
         let isPublishedInPart = [end?.last, end?.head?.header].contains { $0?.source.entities != nil }
         return try isPublishedInPart || store.hasSomeTables() ? ["The mirror has only some of the tables."] : []
@@ -163,20 +123,16 @@ struct Promotion: Sendable {
 
     private var follower: Follower {
         Follower(
-            configuration: configuration, following: following, wakeUp: WorkerSignal(),
+            connect: connect, configuration: configuration, following: following, wakeUp: WorkerSignal(),
             status: WorkerStatus(.follow, name: following.name, path: following.path) {}, logger: logger)
     }
 
     private var publisher: Publisher {
-        let folder = ProcessInfo.processInfo.environment["STATE_DIRECTORY"]?.split(separator: ":").first.map(
-            String.init)
-        return Publisher(
-            configuration: configuration,
+        Publisher(
+            connect: connect, configuration: configuration,
             publication: NATSConfiguration.Publication(store: following.path, name: following.name),
-            folder: folder ?? NSTemporaryDirectory(), memory: MemoryFile(in: folder, of: following.name),
+            folder: stateFolder ?? following.folder, memory: MemoryFile(in: stateFolder, of: following.name),
             wakeUp: WorkerSignal(),
-            status: WorkerStatus(.publish, name: following.name, path: following.path) {},
-            logger: logger
-        ) { _ in }
+            status: WorkerStatus(.publish, name: following.name, path: following.path) {}, logger: logger)
     }
 }

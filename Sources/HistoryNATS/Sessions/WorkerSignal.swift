@@ -1,40 +1,43 @@
 import PersistentHistory
 
 /// The events that a worker's thread waits for.
-final class WorkerSignal: Sendable {
-    struct Reasons: OptionSet, Sendable {
-        let rawValue: UInt8
+package final class WorkerSignal: Sendable {
+    package struct Reasons: OptionSet, Sendable {
+        package let rawValue: UInt8
+
+        package init(rawValue: UInt8) { self.rawValue = rawValue }
+
         /// The store has new transactions, or was replaced by another file.
-        static let commit = Reasons(rawValue: 1)
-        static let disconnected = Reasons(rawValue: 2)
+        package static let commit = Reasons(rawValue: 1)
+        package static let disconnected = Reasons(rawValue: 2)
         /// The program stops.
-        static let stop = Reasons(rawValue: 4)
+        package static let stop = Reasons(rawValue: 4)
         /// An attempt to connect has ended.
-        static let connected = Reasons(rawValue: 8)
+        package static let connected = Reasons(rawValue: 8)
     }
 
     private let reasons = Locked<Reasons>([])
-    private let connection = Locked<NATSConnection?>(nil)
+    private let connection = Locked<(any StreamConnection)?>(nil)
     private let semaphore = TimedSemaphore()
 
     /// Lives as long as the process, because libnats' threads may signal after their connection was destroyed.
-    init() { _ = Unmanaged.passRetained(self) }
+    package init() { _ = Unmanaged.passRetained(self) }
 
-    func signal(_ reason: Reasons) {
+    package func signal(_ reason: Reasons) {
         // If it is set already, the thread has been signaled.
         if reasons.withLock({ $0.insert(reason).inserted }) { semaphore.signal() }
     }
 
-    var isStopped: Bool { reasons.withLock { $0.contains(.stop) } }
+    package var isStopped: Bool { reasons.withLock { $0.contains(.stop) } }
 
     /// Ends the thread's wait, even inside a connection.
-    func stop() {
+    package func stop() {
         signal(.stop)
         connection.withLock { $0 }?.close()
     }
 
     /// Sets the connection in which the thread may be waiting.
-    func use(_ connection: NATSConnection?) {
+    func use(_ connection: (any StreamConnection)?) {
         if connection != nil { reasons.withLock { _ = $0.remove(.disconnected) } }
         self.connection.withLock { $0 = connection }
         if isStopped { connection?.close() }
@@ -44,7 +47,7 @@ final class WorkerSignal: Sendable {
     ///
     /// - Parameter deadline: Nil waits forever.
     /// - Returns: The signaled reasons; none at the deadline. All but `stop` are reset.
-    func wait(for wanted: Reasons, until deadline: ContinuousClock.Instant? = nil) -> Reasons {
+    package func wait(for wanted: Reasons, until deadline: ContinuousClock.Instant? = nil) -> Reasons {
         while true {
             let found = reasons.withLock { reasons -> Reasons in
                 let found = reasons.intersection(wanted.union(.stop))

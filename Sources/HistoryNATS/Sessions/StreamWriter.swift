@@ -1,6 +1,5 @@
 import DequeModule
 import HistoryConfiguration
-import HistoryNATS
 import HistoryMirrors
 import PersistentHistory
 
@@ -12,8 +11,8 @@ struct StreamWriter {
     /// The space reserved in a message for headers and subject.
     private static let headerSpace = 3 << 10
 
-    private let connection: NATSConnection
-    private let answers: NATSSubscription
+    private let connection: any StreamConnection
+    private let answers: any StreamSubscription
     private let window: Int
     private var chain: MessageChain
     /// The messages that are not acknowledged.
@@ -29,10 +28,10 @@ struct StreamWriter {
         let time: ContinuousClock.Instant
     }
 
-    init(_ connection: NATSConnection, _ stream: String, after sequence: UInt64, window: Int) throws {
+    init(_ connection: any StreamConnection, _ stream: String, after sequence: UInt64, window: Int) throws {
         self.connection = connection
         self.window = window
-        answers = try connection.subscribe(try NATSConnection.inbox())
+        answers = try connection.subscribe(try connection.inbox())
         lastAcknowledged = sequence
         chain = MessageChain(stream: stream, session: Self.newSession(), after: sequence)
     }
@@ -107,7 +106,7 @@ struct StreamWriter {
     mutating func awaitOne() throws { if !outstanding.isEmpty { try awaitAcknowledgement() } }
 
     private mutating func awaitAcknowledgement() throws {
-        let message: NATSMessage
+        let message: any StreamMessage
         do {
             message = try answers.next(timeout: Self.timeout)
         } catch let error as NATSError where error.isTimeout {

@@ -1,12 +1,11 @@
-import HistoryNATS
 import PersistentHistory
 
 /// The current end of a stream, and the head of its newest snapshot.
-struct StreamEnd {
-    let state: StreamState
+package struct StreamEnd {
+    package let state: StreamState
     /// The last message that is not foreign.
-    let last: GroupHeader?
-    let head: SnapshotHeads.Head?
+    package let last: GroupHeader?
+    package let head: SnapshotHeads.Head?
     /// The foreign messages after it.
     let foreign: [ForeignNote]
 
@@ -14,7 +13,7 @@ struct StreamEnd {
     private static let most: UInt64 = 256
 
     /// - Throws: `NATSError`, `JetStreamError`.
-    init(_ names: StreamName, _ jetStream: JetStream) throws {
+    package init(_ names: StreamName, _ jetStream: JetStream) throws {
         state = try jetStream.state(of: names.history)
         var found: GroupHeader?
         var foreign: [ForeignNote] = []
@@ -64,10 +63,10 @@ extension JetStream.Stored {
 }
 
 /// The heads of a stream's snapshots.
-struct SnapshotHeads {
-    struct Head: Hashable {
+package struct SnapshotHeads {
+    package struct Head: Hashable {
         let sequence: UInt64
-        let header: GroupHeader
+        package let header: GroupHeader
         let content: GroupHeader.SnapshotHead
     }
 

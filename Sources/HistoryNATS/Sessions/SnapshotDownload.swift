@@ -1,4 +1,3 @@
-import HistoryNATS
 import HistoryMirrors
 
 /// The received parts of a snapshot, in a file in the mirror's folder.

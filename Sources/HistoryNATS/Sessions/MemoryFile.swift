@@ -1,14 +1,13 @@
 import Foundation
-import HistoryNATS
 import Logging
 import PersistentHistory
 
 /// The file with a publisher's memory, in the state folder.
-struct MemoryFile: Sendable {
+package struct MemoryFile: Sendable {
     let path: String
 
     /// - Parameter folder: Nil for no memory.
-    init?(in folder: String?, of name: String) {
+    package init?(in folder: String?, of name: String) {
         guard let folder else { return nil }
         path = "\(folder)/\(name).epoch.json"
     }

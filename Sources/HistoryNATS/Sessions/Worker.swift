@@ -1,12 +1,12 @@
-import HistoryConfiguration
+package import HistoryConfiguration
 import HistoryDaemon
-import HistoryNATS
-import Logging
+package import Logging
 import PersistentHistory
 
 /// A publisher or a follower, on its own thread: it runs one session with a server after the other. Any error
 /// ends a session.
-protocol Worker: Sendable {
+package protocol Worker: Sendable {
+    var connect: Connect { get }
     var configuration: NATSConfiguration { get }
     var names: StreamName { get }
     var wakeUp: WorkerSignal { get }
@@ -15,8 +15,8 @@ protocol Worker: Sendable {
 }
 
 /// The session ends, and the next one determines how to continue.
-struct SessionOver: Error, CustomStringConvertible {
-    let description: String
+package struct SessionOver: Error, CustomStringConvertible {
+    package let description: String
 }
 
 extension Worker {
@@ -63,7 +63,7 @@ extension Worker {
     }
 
     func withJetStream(_ session: (JetStream) throws -> Void) throws {
-        let connection = try NATSConnection(configuration, name: "historyd-nats", wakeUp: wakeUp)
+        let connection = try connect(configuration, wakeUp)
         wakeUp.use(connection)
         defer {
             wakeUp.use(nil)

@@ -1,4 +1,3 @@
-import HistoryNATS
 import HistoryMirrors
 
 /// A snapshot that is being published.
