@@ -58,9 +58,10 @@ package enum PublishDecision: Hashable, Sendable {
             return
         }
         let reached = end.reached
-        if let promotion = source.promotion, end.epoch < promotion, try loss(reached, end.store) != .otherStore
+        // The epoch of the promotion itself is only the fence behind which the store begins.
+        if let promotion = source.promotion, end.epoch <= promotion, try loss(reached, end.store) != .otherStore
         {
-            self = .startOver(epoch: max(next, promotion), reason: "the store was promoted from a mirror")
+            self = .startOver(epoch: max(next, promotion + 1), reason: "the store was promoted from a mirror")
             return
         }
         switch try loss(reached, end.store) {

@@ -25,8 +25,12 @@ struct Doctor {
     private static let wakeUp = WorkerSignal()
 
     func examine() -> [Finding] {
-        files() + configuration.publish.flatMap(stores) + configuration.follow.flatMap(mirrors)
-            + configuration.servers.flatMap(servers)
+        let stores = configuration.publish.map(store)
+        let promotions = Dictionary(
+            zip(configuration.publish.map(\.name), stores.map(\.promotion)),
+            uniquingKeysWith: { first, _ in first })
+        return files() + stores.flatMap(\.findings) + configuration.follow.flatMap(mirrors)
+            + configuration.servers.flatMap { servers($0, promotions) }
     }
 
     private func finding(_ check: Finding.Check, _ subject: String, _ problem: String?) -> Finding {
@@ -48,14 +52,19 @@ struct Doctor {
 
     private var reason: String { String(cString: strerror(errno)) }
 
-    private func stores(_ publication: NATSConfiguration.Publication) -> [Finding] {
+    /// - Returns: The mark of its promotion as well, to be compared with its stream.
+    private func store(
+        _ publication: NATSConfiguration.Publication
+    ) -> (findings: [Finding], promotion: Int64?) {
         let path = publication.store
         var problems = StoreAccess.problems(of: path, isPolled: false)
+        var promotion: Int64?
         if problems.isEmpty {
             do {
                 let source = try MirrorSource(
                     path, spoolingIn: NSTemporaryDirectory(), entities: EntityChoice(publication.entities))
                 let missing = try source.missingEntities()
+                promotion = try source.promotion()
                 try source.close()
                 if !missing.isEmpty {
                     problems = [
@@ -68,7 +77,7 @@ struct Doctor {
         }
         let store =
             problems.isEmpty ? [finding(.store, path, nil)] : problems.map { finding(.store, path, $0) }
-        return store + (publication.feed.map { [feed($0, publication)] } ?? [])
+        return (store + (publication.feed.map { [feed($0, publication)] } ?? []), promotion)
     }
 
     private func feed(_ source: NATSConfiguration.FeedSource, _ publication: NATSConfiguration.Publication)
@@ -112,7 +121,7 @@ struct Doctor {
     /// Less does not hold a group and the mirror's log.
     private static let leastSpace = 32 << 20
 
-    private func servers(_ server: String) -> [Finding] {
+    private func servers(_ server: String, _ promotions: [String: Int64?]) -> [Finding] {
         var one = configuration
         one.servers = [server]
         do {
@@ -121,19 +130,15 @@ struct Doctor {
             let jetStream = JetStream(connection: connection, prefix: configuration.jetStreamPrefix)
             let names = Set(configuration.publish.map(\.name) + configuration.follow.map(\.name)).sorted()
             return [finding(.server, server, nil)]
-                + names.map { finding(.stream, "\($0) at \(server)", problem(of: $0, jetStream)) }
+                + names.map { finding(.stream, "\($0) at \(server)", problem(of: $0, promotions, jetStream)) }
         } catch {
             return [finding(.server, server, "\(sentence(error))")]
         }
     }
 
-    private static func promotion(of store: String) -> Int64? {
-        let source = try? MirrorSource(store, spoolingIn: NSTemporaryDirectory())
-        defer { try? source?.close() }
-        return (try? source?.promotion()).flatMap(\.self)
-    }
-
-    private func problem(of name: String, _ jetStream: JetStream) -> String? {
+    private func problem(
+        of name: String, _ promotions: [String: Int64?], _ jetStream: JetStream
+    ) -> String? {
         do {
             let names = StreamName(name)
             for stream in [names.history, names.snapshots] {
@@ -151,7 +156,7 @@ struct Doctor {
             let end = try StreamEnd(names, jetStream)
             if let store = configuration.publish.first(where: { $0.name == name })?.store,
                 let reason = PublishDecision.retirement(
-                    of: .init(promotion: Self.promotion(of: store)), [end.last, end.head?.header])
+                    of: .init(promotion: promotions[name].flatMap(\.self)), [end.last, end.head?.header])
             {
                 return
                     "\(reason): move \"\(store)\" aside, take it out of \"publish\", and name it in \"follow\"."

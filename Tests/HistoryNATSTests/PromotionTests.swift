@@ -58,7 +58,9 @@ struct PromotionTests {
             #expect(Self.decision(of: 30, last: (20, nil), head: (30, 30), loss: loss) == .startOver)
         }
         #expect(Self.decision(of: 30, last: (20, nil), loss: .otherStore) == .refuse)
-        #expect(Self.decision(of: 30, last: (30, 30)) == .goOn)
+        // Behind the fence that promoting has put there.
+        #expect(Self.decision(of: 30, last: (30, 30)) == .startOver)
+        #expect(Self.decision(of: 30, last: (31, 30)) == .goOn)
         #expect(Self.decision(of: 30, last: (40, 30)) == .goOn)
         #expect(Self.decision(of: 30, last: (40, 30), loss: .diverged) == .refuse)
         // An operator has declared the old source to be right.

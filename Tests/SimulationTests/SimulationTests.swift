@@ -98,7 +98,9 @@ import Testing
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
 
-    @Test("Whatever a server forgets, says or breaks off, mirrors show the source as it was, and are level in the end")
+    @Test(
+        "Whatever a server forgets, says or breaks off, mirrors show the source as it was, and are level in the end"
+    )
     func mirrors() async throws {
         let outcome = try await simulate("--kind", "mirrors", "--seeds", "16", "--jobs", "2")
         #expect(outcome.status == .exited(0), "\(outcome)")

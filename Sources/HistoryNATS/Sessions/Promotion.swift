@@ -55,13 +55,22 @@ package struct Promotion: Sendable {
         }
     }
 
+    private static let attempts = 8
+
+    private func promote(acceptsLoss: Bool) throws -> Bool {
+        for _ in 0..<Self.attempts {
+            if let isPromoted = try attempt(acceptsLoss: acceptsLoss) { return isPromoted }
+        }
+        throw SessionOver(description: "its source publishes all the time: stop its publisher")
+    }
+
     /// Follows what there is, says what may be lost, and promotes the mirror if that is accepted.
     ///
-    /// - Returns: Whether it was promoted.
-    private func promote(acceptsLoss: Bool) throws -> Bool {
+    /// - Returns: Whether it was promoted; nil if the source has published more meanwhile.
+    private func attempt(acceptsLoss: Bool) throws -> Bool? {
         var losses: [String] = []
         do {
-            try follower.runOnce()
+            if try !isFenced() { try follower.runOnce() }
         } catch let error as MirrorLock.Taken {
             throw error
         } catch {
@@ -69,7 +78,7 @@ package struct Promotion: Sendable {
         }
         let lock = try MirrorLock(following.path)
         defer { withExtendedLifetime(lock) {} }
-        let mirror = try Mirror(following.path, of: following.name, entities: EntityChoice(following.entities))
+        let mirror = try mirror()
         defer { try? mirror.close() }
         guard let position = mirror.position else {
             throw SessionOver(description: "it has received nothing yet")
@@ -86,8 +95,55 @@ package struct Promotion: Sendable {
             logger.error("Nothing was done. Solve this, or accept it: --accept-loss")
             return false
         }
-        try mirror.promote(in: Self.epoch(after: position.epoch, end))
+        var epoch: Int64?
+        do {
+            epoch = try fence(position, isWhole: losses.isEmpty)
+        } catch {
+            guard acceptsLoss else { throw error }
+            logger.warning("The old source is not fenced off yet: \(sentence(error))")
+            epoch = Self.epoch(after: position.epoch, end)
+        }
+        guard let epoch else { return nil }
+        try mirror.promote(in: epoch)
         return true
+    }
+
+    private func mirror() throws -> Mirror {
+        try Mirror(following.path, of: following.name, entities: EntityChoice(following.entities))
+    }
+
+    /// Whether an earlier attempt has fenced the old source off.
+    private func isFenced() throws -> Bool {
+        let mirror = try mirror()
+        defer { try? mirror.close() }
+        return mirror.position.flatMap { streamEnd()?.fence(at: $0) } != nil
+    }
+
+    /// Begins an epoch in the stream, right behind what the mirror has: the old source publishes nothing there.
+    ///
+    /// - Parameter isWhole: Whether the mirror must have everything that the stream has.
+    /// - Returns: The epoch; nil if the source has published more than the mirror has.
+    private func fence(_ mine: MirrorPosition, isWhole: Bool) throws -> Int64? {
+        let names = StreamName(following.name)
+        var epoch: Int64?
+        try follower.withJetStream { jetStream in
+            let end = try StreamEnd(names, jetStream)
+            epoch = end.fence(at: mine)
+            if epoch != nil || isWhole && end.isAhead(of: mine) { return }
+            let next = Self.epoch(after: mine.epoch, end)
+            var header = GroupHeader(
+                .begin, store: mine.store, epoch: next, after: mine.position, through: mine.position)
+            header.source.promotion = next
+            header.time = HistoryTimestamp.now.milliseconds
+            var writer = try StreamWriter(
+                jetStream.connection, names.history, after: end.state.last, window: 1)
+            do {
+                try writer.send(names.begin, header)
+                try writer.drain()
+                epoch = next
+            } catch let error as JetStreamError where error.isOvertaken {}
+        }
+        return epoch
     }
 
     private static func losses(of mirror: NATSConfiguration.Following, _ end: StreamEnd?) throws -> [String] {
@@ -134,5 +190,20 @@ package struct Promotion: Sendable {
             folder: stateFolder ?? following.folder, memory: MemoryFile(in: stateFolder, of: following.name),
             wakeUp: WorkerSignal(),
             status: WorkerStatus(.publish, name: following.name, path: following.path) {}, logger: logger)
+    }
+}
+
+extension StreamEnd {
+    /// The epoch in which a mirror with this position is to be the source; nil if none has begun.
+    fileprivate func fence(at mirror: MirrorPosition) -> Int64? {
+        guard let last, last.kind == .begin, last.source.promotion == last.epoch, last.store == mirror.store,
+            last.epoch > mirror.epoch, last.through == mirror.position
+        else { return nil }
+        return last.epoch
+    }
+
+    fileprivate func isAhead(of mirror: MirrorPosition) -> Bool {
+        guard let last, last.epoch == mirror.epoch else { return last?.epoch ?? 0 > mirror.epoch }
+        return last.reached.number > mirror.position.number
     }
 }

@@ -41,7 +41,8 @@ enum MirrorAction: Sendable {
         [
             "write", "alter", "cleanSource", "backUp", "restore", "trouble", "endTrouble", "loseConnections",
             "changeLeader", "stopServer", "fillServer", "foreign", "deleteStream", "limit", "copyServer",
-            "restoreServer", "restart", "stop", "start", "newEpoch", "loseMemory", "removeMirror", "cleanMirror",
+            "restoreServer", "restart", "stop", "start", "newEpoch", "loseMemory", "removeMirror",
+            "cleanMirror",
         ].map { "mirrors " + $0 }
 }
 

@@ -54,6 +54,13 @@ final class MirrorPrograms: Sendable {
             status: status ?? WorkerStatus(.publish, name: Self.name, path: files.source) {}, logger: logger)
     }
 
+    /// The first mirror is to be the source.
+    var promotion: Promotion {
+        Promotion(
+            connect: connect, configuration: configurations[1], following: configurations[1].follow[0],
+            source: nil, stateFolder: files.memory(1), logger: logger)
+    }
+
     func isRunning(_ program: MirrorAction.Program) -> Bool { running.withLock { $0[program] != nil } }
 
     func start(_ program: MirrorAction.Program) {

@@ -10,14 +10,14 @@ import PersistentHistory
 struct MirrorWorld {
     private let scenario: Scenario
     private let files: Files
-    private let record: Record
+    let record: Record
     private let server = ScriptedServer()
-    private let programs: MirrorPrograms
-    private var dice: Dice
-    private var source: SimulatedSource
+    let programs: MirrorPrograms
+    var dice: Dice
+    var source: SimulatedSource
     private var copy: [String: ScriptedStream]?
     /// What each mirror has shown last.
-    private var shown: [Int: (epoch: Int64, number: Int64)] = [:]
+    private(set) var shown: [Int: (epoch: Int64, number: Int64)] = [:]
     private var cleaned: [Int: Int64] = [:]
     /// Whether the source, or what is known of the stream, was set back: then an operator may have to decide.
     private var mayNeedOperator = false
@@ -49,11 +49,11 @@ struct MirrorWorld {
             try perform(action)
             try look()
         }
-        try calm()
+        if try calm(), dice.isTrue(1, of: 3) { try promote() }
         if !programs.stopAll() { violation(.noStop, "A program does not stop within 60 s.") }
     }
 
-    private func violation(_ kind: Violation.Kind, _ text: String) {
+    func violation(_ kind: Violation.Kind, _ text: String) {
         record.write("violation", kind.rawValue, text)
     }
 
@@ -111,7 +111,7 @@ struct MirrorWorld {
         }
     }
 
-    private func stop(_ program: MirrorAction.Program) {
+    func stop(_ program: MirrorAction.Program) {
         if !programs.stop(program) { violation(.noStop, "\(program) does not stop within 60 s.") }
     }
 
@@ -128,7 +128,7 @@ struct MirrorWorld {
 
     // MARK: Mirrors
 
-    private func mirror(_ number: Int, isWritten: Bool = false) throws -> DatabaseQueue? {
+    func mirror(_ number: Int, isWritten: Bool = false) throws -> DatabaseQueue? {
         guard access(files.mirror(number), F_OK) == 0 else { return nil }
         var configuration = Configuration()
         configuration.readonly = !isWritten
@@ -162,7 +162,7 @@ struct MirrorWorld {
 
     /// - Returns: Its position.
     @discardableResult
-    private mutating func look(at number: Int) throws -> StreamPosition? {
+    mutating func look(at number: Int) throws -> StreamPosition? {
         guard let queue = try mirror(number) else { return nil }
         defer { try? queue.close() }
         let tables = number == 0 ? nil : MirrorPrograms.chosen
@@ -195,7 +195,7 @@ struct MirrorWorld {
     // MARK: The end
 
     /// All is well from now on, and within some time the mirrors are what the source is.
-    private mutating func calm() throws {
+    private mutating func calm() throws -> Bool {
         record.write("calm")
         server.content.withLock { $0.trouble = .init() }
         server.change(StreamName(MirrorPrograms.name).history) { $0.mostMessages = .max }
@@ -218,7 +218,8 @@ struct MirrorWorld {
                     violation(.untrue, "An operator is asked for without a reason: \(problems).")
                 }
                 if hasOperated {
-                    return violation(.missing, "The operator's decision does not help: \(problems).")
+                    violation(.missing, "The operator's decision does not help: \(problems).")
+                    return false
                 }
                 hasOperated = true
                 if let error = operate() { violation(.missing, "The operator's decision is refused: \(error)") }
@@ -231,10 +232,12 @@ struct MirrorWorld {
                 for number in 0..<2 { programs.start(.follower(number)) }
             }
             if time > 1_800_000_000_000 {
-                return violation(.missing, "The source is at \(end), the mirrors at \(shown): \(problems).")
+                violation(.missing, "The source is at \(end), the mirrors at \(shown): \(problems).")
+                return false
             }
         }
         record.write("level", "\((csimulation_now() - begin) / 1_000_000_000)")
+        return true
     }
 
     private var reports: [WorkerReport] {
@@ -243,7 +246,7 @@ struct MirrorWorld {
 
     private var isOperatorNeeded: Bool { reports.contains(where: \.needsOperator) }
 
-    private var problems: String {
+    var problems: String {
         reports.map { "\($0.role.rawValue) \($0.path.split(separator: "/").last ?? ""): \($0.problem ?? "-")" }
             .joined(separator: "; ")
     }
