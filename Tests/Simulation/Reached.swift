@@ -95,5 +95,6 @@ extension Step.Action {
         + Change.allCases.map { "commit \($0)" } + Manners.allCases.map { "plugin \($0)" }
         + Part.allCases.flatMap { part in Trouble.allCases.map { "disk \(part) \($0)" } + ["repair \(part)"] }
         + Machine.allCases.map { "machine \($0)" } + Question.allCases.map { "ask \($0)" }
-        + MirrorAction.kinds + Reconfiguration.allCases.map { "reload \($0)" } + Rarity.allCases.map { "rare \($0)" }
+        + MirrorAction.kinds + Reconfiguration.allCases.map { "reload \($0)" }
+        + Rarity.allCases.map { "rare \($0)" }
 }
