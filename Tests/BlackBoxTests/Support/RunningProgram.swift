@@ -32,6 +32,8 @@ final class RunningProgram: Sendable {
         var environment = environment
         environment["PATH"] = "/usr/local/bin:/usr/bin:/bin"
         environment["HOME"] = environment["HOME"] ?? "/nonexistent"
+        // Which mutant it is to be, where these are tried.
+        environment["HISTORYD_MUTANT"] = ProcessInfo.processInfo.environment["HISTORYD_MUTANT"]
         environment.merge(Sanitizers.options) { given, _ in given }
         child = try ChildProcess(
             arguments, environment: environment, input: .file(input), output: .file(outputFile),
