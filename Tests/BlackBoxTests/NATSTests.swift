@@ -88,7 +88,7 @@ struct NATSTests {
     @Test(
         "The newest server: its words, losses and loads",
         .enabled(if: StreamPackages.areThere, StreamPackages.missing),
-        arguments: ["words", "remade", "beat", "refused_snapshot", "domain", "foreign_rate"])
+        arguments: ["words", "remade", "beat", "refused_snapshot", "domain", "compressed", "foreign_rate"])
     func newestServer(scenario: String) async throws {
         try await runOnNewest(scenario, in: "adversity.py")
     }

@@ -567,7 +567,47 @@ def domain(bench):
     print("leaf nodes: the streams are in the hub's domain")
 
 
-SCENARIOS = [domain, words, status_header, remade, lost_consumer, mute, slow_publisher, slow_follower, narrow, between, refused_snapshot,
+def compressed(bench):
+    """A mirror follows by way of a leaf node on its side of a link: since 2.10, servers compress what goes between them."""
+    version = subprocess.run([nats.SERVER, "--version"], capture_output=True, text=True, check=True).stdout
+    if tuple(map(int, re.search(r"v(\d+)\.(\d+)", version).groups())) < (2, 10):
+        return print("this server does not compress")
+    leaves = nats.free_port()
+    bench.write("hub.conf", f'server_name: hub\njetstream {{ store_dir: "{bench.path("jetstream")}", domain: hub }}\n'
+                            f'leafnodes {{ listen: "127.0.0.1:{leaves}", compression: s2_fast }}\n')
+    bench.start("server", nats.SERVER, "-c", bench.path("hub.conf"), "-a", "127.0.0.1", "-p", str(bench.port))
+    db = begin(bench, server=False)
+    names = "Ada Berta Carla Dora Emma Frieda Greta Hanna".split()
+    for number in range(2000):
+        db.execute("INSERT INTO person (name, data) VALUES (?, ?)",
+                   [f"{names[number % 8]} {number}", f"lives in street {number % 97}, has written {number * 7} letters"])
+    bench.start_nats("publish")
+    nats.wait_published(bench)
+    carried = {}
+    for compression in ["off", "s2_fast"]:
+        proxy, port = PacedProxy(leaves, 1e9), nats.free_port()
+        bench.write("leaf.conf", f'server_name: leaf-{compression}\nleafnodes {{ remotes: [{{ url: "nats-leaf://127.0.0.1:'
+                                 f'{proxy.port}", compression: {compression} }}] }}\n')
+        bench.start("leaf", nats.SERVER, "-c", bench.path("leaf.conf"), "-a", "127.0.0.1", "-p", str(port))
+        route(bench, "follow", port)
+        with open(bench.path("follow.json")) as file:
+            configuration = json.load(file)
+        bench.write("follow.json", json.dumps({**configuration, "jetStreamDomain": "hub"}))
+        bench.start_nats("follow")
+        bench.wait_level(60)
+        bench.compare()
+        carried[compression] = proxy.carried
+        for name in ["follow", "leaf"]:
+            bench.kill(name, signal.SIGTERM)
+        for side in ["", "-wal", "-shm"]:
+            if os.path.exists(bench.mirror + side):
+                os.remove(bench.mirror + side)
+    print(f"bytes of a new mirror over the link: {carried['off']}, compressed {carried['s2_fast']}")
+    if carried["s2_fast"] * 2 > carried["off"]:
+        raise Failure(f"the servers compress nothing: {carried}")
+
+
+SCENARIOS = [domain, compressed, words, status_header, remade, lost_consumer, mute, slow_publisher, slow_follower, narrow, between, refused_snapshot,
              expired, copied, foreign_rate, two_publishers, two_followers, beat]
 
 
