@@ -65,7 +65,13 @@ extension PublishSession {
         let upload = pending.upload ?? SnapshotUpload(epoch: epoch, source: described, partSize: most)
         pending.upload = upload
         // A snapshot that another publisher adds after this check conflicts with the new one.
-        let sender = try SnapshotSender(jetStream, names, upload, window: publication.window)
+        let sender: SnapshotSender
+        do {
+            sender = try SnapshotSender(jetStream, names, upload, window: publication.window)
+        } catch is SnapshotSender.Lost {
+            pending.upload = nil
+            return try snapshotSender()
+        }
         try checkEpoch(SnapshotHeads(names, jetStream).newest?.header)
         return sender
     }

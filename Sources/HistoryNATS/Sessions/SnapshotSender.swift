@@ -11,6 +11,9 @@ final class SnapshotSender {
     /// message arrives soon.
     static let part = 64 << 10
 
+    /// The server has lost parts that were dropped here: the store must be read again.
+    struct Lost: Error {}
+
     private let jetStream: JetStream
     private let names: StreamName
     private let upload: SnapshotUpload
@@ -44,9 +47,7 @@ final class SnapshotSender {
                 of: upload.header(.snapshot, of: group), from: place.first, last: last, at: state.last),
             upload.has(from: there)
         else {
-            guard upload.has(from: 0) else {
-                throw SessionOver(description: "the server has lost the snapshot at \(group.through.number)")
-            }
+            guard upload.has(from: 0) else { throw Lost() }
             upload.place = nil
             return
         }

@@ -51,6 +51,9 @@ struct MirrorWorld {
         }
         if try calm(), dice.isTrue(1, of: 3) { try promote() }
         if !programs.stopAll() { violation(.noStop, "A program does not stop within 60 s.") }
+        for message in server.content.withLock(\.unchained) {
+            violation(.order, "A publisher has appended \(message), and somebody else's is before it.")
+        }
     }
 
     func violation(_ kind: Violation.Kind, _ text: String) {

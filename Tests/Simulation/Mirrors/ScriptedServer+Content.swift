@@ -19,6 +19,12 @@ extension ScriptedServer.Content {
             isFull || fate == .refused
             ? .refused(code: 503, number: 10023, text: "insufficient resources")
             : streams[name]?.store(message.subject, message.fields, message.content, at: csimulation_now())
+        // A snapshot that is continued is held together by its parts' numbers.
+        if case .stored(let sequence) = reply, let stream = streams[name], !name.hasSuffix("_SNAPSHOT"),
+            !stream.isChained(sequence)
+        {
+            unchained.append("message \(sequence) of \(name)")
+        }
         serve(name)
         guard let reply, fate != .unanswered else { return }
         let text =

@@ -28,6 +28,8 @@ final class ScriptedServer: Sendable {
         /// As servers from 2.10 on do.
         var saysCompleted = false
         var number = 0
+        /// Messages of publishers that do not continue the one before them.
+        var unchained: [String] = []
     }
 
     let content = Locked(Content())

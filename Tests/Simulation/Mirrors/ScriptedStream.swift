@@ -1,3 +1,5 @@
+import HistoryNATS
+
 /// A stream as a server keeps it.
 struct ScriptedStream: Sendable {
     struct Message: Sendable {
@@ -83,6 +85,14 @@ struct ScriptedStream: Sendable {
         if let id { known[id] = (last, now) }
         removeOldest()
         return .stored(last)
+    }
+
+    /// Whether a message of a publisher continues the one before it, if that is still there.
+    func isChained(_ sequence: UInt64) -> Bool {
+        guard let message = message(sequence), let before = self.message(sequence - 1),
+            let header = try? GroupHeader({ message[$0] })
+        else { return true }
+        return header.fits(message["Nats-Msg-Id"] ?? "", behind: before["Nats-Msg-Id"] ?? "")
     }
 
     /// Keeps to the limits.

@@ -91,7 +91,7 @@ struct SimulatedSource {
         case 5: return "DELETE FROM note WHERE n = \(n)"
         // A snapshot of it has several parts.
         case 6:
-            let bytes = dice.number(1...30) * 1000
+            let bytes = dice.number(1...50) * 1000
             return "INSERT OR REPLACE INTO other (k, v) VALUES ('large \(n % 3)', hex(randomblob(\(bytes))))"
         case 7: return "UPDATE person SET name = 'other \(dice.number(0...99))'"
         default: return "INSERT OR REPLACE INTO other (k, v) VALUES ('k\(n)', \(dice.number(0...99)))"
