@@ -103,19 +103,34 @@ package struct HTTPServer: Sendable {
     }
 }
 
-/// The connections of a server. A stop may find some that are not served yet, and some whose channel is still open.
+/// The connections of a server. A stop may find some that are not served yet, and some whose channel is still open; and
+/// one that was accepted before it may come after it.
 private final class OpenChannels: Sendable {
-    private let channels = Locked<[ObjectIdentifier: any Channel]>([:])
+    private struct State {
+        var channels: [ObjectIdentifier: any Channel] = [:]
+        var isClosed = false
+    }
+
+    private let state = Locked(State())
 
     func add(_ channel: any Channel) {
         let id = ObjectIdentifier(channel)
-        channels.withLock { $0[id] = channel }
-        channel.closeFuture.whenComplete { [channels] _ in _ = channels.withLock { $0.removeValue(forKey: id) }
+        let isLate = state.withLock { state in
+            if !state.isClosed { state.channels[id] = channel }
+            return state.isClosed
+        }
+        if isLate { return channel.close(promise: nil) }
+        channel.closeFuture.whenComplete { [state] _ in
+            _ = state.withLock { $0.channels.removeValue(forKey: id) }
         }
     }
 
     func close() async {
-        for channel in channels.withLock({ Array($0.values) }) {
+        let open = state.withLock { state in
+            state.isClosed = true
+            return Array(state.channels.values)
+        }
+        for channel in open {
             try? await channel.close()  // It may have closed by itself.
         }
     }
