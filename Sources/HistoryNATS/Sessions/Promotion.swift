@@ -129,7 +129,7 @@ package struct Promotion: Sendable {
         try follower.withJetStream { jetStream in
             let end = try StreamEnd(names, jetStream)
             epoch = end.fence(at: mine)
-            if epoch != nil || isWhole && end.isAhead(of: mine) { return }
+            if epoch != nil || isWhole && !end.isReached(by: mine, following.name) { return }
             let next = Self.epoch(after: mine.epoch, end)
             var header = GroupHeader(
                 .begin, store: mine.store, epoch: next, after: mine.position, through: mine.position)
@@ -202,8 +202,10 @@ extension StreamEnd {
         return last.epoch
     }
 
-    fileprivate func isAhead(of mirror: MirrorPosition) -> Bool {
-        guard let last, last.epoch == mirror.epoch else { return last?.epoch ?? 0 > mirror.epoch }
-        return last.reached.number > mirror.position.number
+    /// Whether a mirror has everything that the stream and its snapshots have had.
+    fileprivate func isReached(by mirror: MirrorPosition, _ name: String) -> Bool {
+        let decision = FollowDecision(
+            mirror, last: last, head: head?.header, lastSequence: state.last, name: name)
+        return decision == .goOn && last?.reached.number ?? 0 <= mirror.position.number
     }
 }

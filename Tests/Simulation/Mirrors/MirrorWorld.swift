@@ -14,11 +14,12 @@ struct MirrorWorld {
     private let server = ScriptedServer()
     let programs: MirrorPrograms
     var dice: Dice
+    let isLimited: Bool
     var source: SimulatedSource
     private var copy: [String: ScriptedStream]?
     /// What each mirror has shown last.
     private(set) var shown: [Int: (epoch: Int64, number: Int64)] = [:]
-    private var cleaned: [Int: Int64] = [:]
+    var cleaned: [Int: Int64] = [:]
     /// Whether the source, or what is known of the stream, was set back: then an operator may have to decide.
     private var mayNeedOperator = false
     private var hasOperated = false
@@ -26,7 +27,8 @@ struct MirrorWorld {
     init(_ scenario: Scenario, _ files: Files, _ record: Record) throws {
         (self.scenario, self.files, self.record) = (scenario, files, record)
         dice = Dice(seed: scenario.seed &+ 1 << 32)
-        let stream = dice.isTrue(1, of: 4) ? "\"maxBytes\": \(dice.number(2_000...20_000))" : ""
+        isLimited = dice.isTrue(1, of: 4)
+        let stream = isLimited ? "\"maxBytes\": \(dice.number(2_000...20_000))" : ""
         programs = try MirrorPrograms(files, server, record, stream)
         source = SimulatedSource(files, Dice(seed: scenario.seed &+ 1 << 33)) { [programs] in programs.signal()
         }
