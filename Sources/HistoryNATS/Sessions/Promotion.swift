@@ -85,7 +85,13 @@ package struct Promotion: Sendable {
         }
         let end = streamEnd()
         losses += try Self.losses(of: following, end)
-        if let source { losses += Self.losses(of: source, behind: position.position.number) }
+        if let source {
+            losses += Self.losses(of: source, behind: position.position.number)
+        } else if end?.hidesSome(from: position) ?? false {
+            losses.append(
+                "Messages of the stream have expired, and whether the mirror had all of them is not known; --source counts it."
+            )
+        }
         for loss in losses { logger.warning("\(loss)") }
         let unknown =
             source == nil
@@ -119,6 +125,15 @@ package struct Promotion: Sendable {
         return mirror.position.flatMap { streamEnd()?.fence(at: $0) } != nil
     }
 
+    /// Whether a mirror has everything that the stream and its snapshots have had.
+    private func isReached(_ end: StreamEnd, by mirror: MirrorPosition) -> Bool {
+        let decision = FollowDecision(
+            mirror, last: end.last, head: end.head?.header, lastSequence: end.state.last,
+            name: following.name)
+        return decision == .goOn && end.last?.reached.number ?? 0 <= mirror.position.number
+            && (source != nil || !end.hidesSome(from: mirror))
+    }
+
     /// Begins an epoch in the stream, right behind what the mirror has: the old source publishes nothing there.
     ///
     /// - Parameter isWhole: Whether the mirror must have everything that the stream has.
@@ -129,7 +144,7 @@ package struct Promotion: Sendable {
         try follower.withJetStream { jetStream in
             let end = try StreamEnd(names, jetStream)
             epoch = end.fence(at: mine)
-            if epoch != nil || isWhole && !end.isReached(by: mine, following.name) { return }
+            if epoch != nil || isWhole && !isReached(end, by: mine) { return }
             let next = Self.epoch(after: mine.epoch, end)
             var header = GroupHeader(
                 .begin, store: mine.store, epoch: next, after: mine.position, through: mine.position)
@@ -202,10 +217,8 @@ extension StreamEnd {
         return last.epoch
     }
 
-    /// Whether a mirror has everything that the stream and its snapshots have had.
-    fileprivate func isReached(by mirror: MirrorPosition, _ name: String) -> Bool {
-        let decision = FollowDecision(
-            mirror, last: last, head: head?.header, lastSequence: state.last, name: name)
-        return decision == .goOn && last?.reached.number ?? 0 <= mirror.position.number
+    /// Whether messages are gone that a mirror may not have had.
+    fileprivate func hidesSome(from mirror: MirrorPosition) -> Bool {
+        last == nil && state.last > mirror.sequence
     }
 }
