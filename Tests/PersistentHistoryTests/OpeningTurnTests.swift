@@ -10,17 +10,24 @@ import Testing
         var ends: [Int32] = [-1, -1]
         try #require(pipe(&ends) == 0)
         let (read, write) = (ends[0], ends[1])
+        let (begun, allTurns) = (Locked(0), OneShotEvent())
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<8 {
                 group.addTask {
                     let thread = StoreThread()
                     try await Self.open(turns, on: thread) {
+                        let count = begun.withLock { begun in
+                            begun += 1
+                            return begun
+                        }
+                        if count == 4 { allTurns.signal() }
                         // Until the pipe is closed.
                         var byte: UInt8 = 0
                         _ = Glibc.read(read, &byte, 1)
                     }
                 }
             }
+            await allTurns.wait()
             // If it had to wait for those, it would wait for ever.
             try await Self.open(turns, on: StoreThread()) {}
             close(write)

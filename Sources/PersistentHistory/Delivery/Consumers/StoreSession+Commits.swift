@@ -96,16 +96,10 @@ extension StoreSession {
     /// - Returns: Whether there was something new; nil if a lock was in the way.
     func look() throws -> Bool? {
         do {
-            // Before the look, which then sees at least that.
-            let publication = opened.probe.publication()
-            if seen.covers(publication) {
-                control.progress.read()
-                return false
-            }
-            let look = try opened.fetcher.look(values: wantedValues)
-            seen.looked(publication)
+            let (probe, fetcher, values) = (opened.probe, opened.fetcher, wantedValues)
+            let look = try seen.look({ probe.publication() }, { try fetcher.look(values: values) })
             control.progress.read()
-            guard let look else { return false }
+            guard let look = look ?? nil else { return false }
             try wakeConsumers(for: look)
             control.notifyFollowers()
             return true

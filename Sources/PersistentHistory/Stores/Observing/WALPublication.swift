@@ -39,14 +39,16 @@ struct SeenPublication: Sendable {
     private var last: WALPublication?
     private var isAlive = false
 
-    /// Whether a look has seen what is published now.
-    func covers(_ publication: WALPublication?) -> Bool { isAlive && publication == last }
-
-    /// Notes a look.
+    /// Looks, unless the last look has seen what is published.
     ///
-    /// - Parameter publication: As it was before the look.
-    mutating func looked(_ publication: WALPublication?) {
-        isAlive = publication != nil && (isAlive || last != nil && publication != last)
-        last = publication
+    /// - Returns: Nil if it has: a look would find nothing.
+    mutating func look<T>(_ publication: () -> WALPublication?, _ look: () throws -> T) rethrows -> T? {
+        // Before the look, which then sees at least that.
+        let published = publication()
+        if isAlive, published == last { return nil }
+        let found = try look()
+        isAlive = published != nil && (isAlive || last != nil && published != last)
+        last = published
+        return found
     }
 }
