@@ -1,3 +1,4 @@
+import Foundation
 import GRDB
 import TestSupport
 import Testing
@@ -41,6 +42,25 @@ import Testing
         }
         #expect(error?.code == .storeInterrupted)
         try Tracking.track(store.path, ["t": nil])
+    }
+
+    @Test(
+        "What is in the place of a side file is named: a new opening would not help",
+        arguments: ["-wal", "-shm"])
+    func obstacle(suffix: String) throws {
+        let disk = try FaultDisk()
+        let store = FaultStore(folder: disk.path)
+        try store.makeUntracked()
+        for side in ["-wal", "-shm"] { try? FileManager.default.removeItem(atPath: store.path + side) }
+        try FileManager.default.createDirectory(
+            atPath: store.path + suffix, withIntermediateDirectories: false)
+        let error = #expect(throws: HistoryError.self) {
+            try StoreConnection.withConnection(to: store.path, .write) { queue in
+                try queue.writeInTransaction { try $0.execute(sql: "INSERT INTO t (n) VALUES (1)") }
+            }
+        }
+        #expect(error?.code == .storeUnreadable)
+        #expect(error?.message.contains("\(store.path)\(suffix)\" is not a plain file") == true)
     }
 
     @Test("A folder in which no journal can be made is a matter of rights: a new opening would not help")

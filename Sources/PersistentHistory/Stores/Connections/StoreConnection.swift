@@ -223,6 +223,12 @@ extension HistoryError {
                 hint: "Try again.", cause: error)
         case .SQLITE_CANTOPEN where DescriptorLimit.isReached:
             self = .tooManyFiles("The store \"\(path)\" cannot be used", cause: error)
+        case .SQLITE_CANTOPEN where Self.obstacle(beside: path) != nil,
+            .SQLITE_READONLY where Self.obstacle(beside: path) != nil:
+            self.init(
+                .storeUnreadable,
+                "The store \"\(path)\" cannot be used: \"\(Self.obstacle(beside: path) ?? "")\" is not a plain file.",
+                hint: "Move away what is there.", cause: error)
         case _ where error.extendedResultCode == .SQLITE_READONLY && Self.mayBeWritten(path):
             self.init(
                 .storeInterrupted,
@@ -241,6 +247,12 @@ extension HistoryError {
         default:
             self.init(.sqlite, "SQLite reports for \"\(path)\": \(said).", cause: error)
         }
+    }
+
+    /// What is in the place of a side file and is no file, such as a folder.
+    private static func obstacle(beside path: String) -> String? {
+        ["-wal", "-shm", "-journal"].map { path + $0 }
+            .first { access($0, F_OK) == 0 && FileRights(of: $0) == nil }
     }
 
     /// Whether this process may write a store's files. SQLite opens a file for reading alone where it cannot be
