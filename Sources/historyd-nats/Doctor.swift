@@ -28,7 +28,8 @@ struct Doctor {
         let stores = configuration.publish.map(store)
         let promotions = Dictionary(
             zip(configuration.publish.map(\.name), stores.map(\.promotion)),
-            uniquingKeysWith: { first, _ in first })
+            uniquingKeysWith: { first, _ in first }
+        ).compactMapValues(\.self)
         return files() + stores.flatMap(\.findings) + configuration.follow.flatMap(mirrors)
             + configuration.servers.flatMap { servers($0, promotions) }
     }
@@ -121,7 +122,7 @@ struct Doctor {
     /// Less does not hold a group and the mirror's log.
     private static let leastSpace = 32 << 20
 
-    private func servers(_ server: String, _ promotions: [String: Int64?]) -> [Finding] {
+    private func servers(_ server: String, _ promotions: [String: Int64]) -> [Finding] {
         var one = configuration
         one.servers = [server]
         do {
@@ -137,7 +138,7 @@ struct Doctor {
     }
 
     private func problem(
-        of name: String, _ promotions: [String: Int64?], _ jetStream: JetStream
+        of name: String, _ promotions: [String: Int64], _ jetStream: JetStream
     ) -> String? {
         do {
             let names = StreamName(name)
@@ -156,7 +157,7 @@ struct Doctor {
             let end = try StreamEnd(names, jetStream)
             if let store = configuration.publish.first(where: { $0.name == name })?.store,
                 let reason = PublishDecision.retirement(
-                    of: .init(promotion: promotions[name].flatMap(\.self)), [end.last, end.head?.header])
+                    of: .init(promotion: promotions[name]), [end.last, end.head?.header])
             {
                 return
                     "\(reason): move \"\(store)\" aside, take it out of \"publish\", and name it in \"follow\"."

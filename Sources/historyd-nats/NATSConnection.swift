@@ -214,3 +214,8 @@ extension NATSError {
                 """)
     }
 }
+
+extension Duration {
+    /// For libnats, to which 0 means something else.
+    var limit: Int64 { max(1, milliseconds) }
+}

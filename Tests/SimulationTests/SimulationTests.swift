@@ -92,7 +92,7 @@ import Testing
         #expect(outcome.status == .exited(0), "\(outcome)")
     }
 
-    @Test("Where states, histories, tables or programs are lost, all is delivered or told of in the end")
+    @Test("Where states, histories, tables or programs are lost, all is delivered or reported in the end")
     func upkeep() async throws {
         let outcome = try await simulate("--kind", "upkeep", "--seeds", "8", "--jobs", "2")
         #expect(outcome.status == .exited(0), "\(outcome)")
@@ -134,7 +134,7 @@ import Testing
             ("A state whose -wal is removed twice loses nothing, although its disk is slow", "files", 1007),
             ("A call that was given up is not made again when its session has ended", "isolation", 52021),
             ("A feed that is woken finds what its consumer has processed", "isolation", 9),
-            ("A snapshot of which the server has lost what was sent is made anew", "mirrors", 23),
+            ("A snapshot of which the server has lost what was sent is made again", "mirrors", 23),
         ])
     func isMended(what: String, kind: String, seed: Int) async throws {
         let outcome = try await simulate("--kind", kind, "--seeds", "1", "--from", "\(seed)")

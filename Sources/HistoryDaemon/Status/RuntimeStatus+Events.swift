@@ -177,7 +177,7 @@ extension RuntimeStatus.Store {
     private mutating func open() -> Bool {
         let wasHolding = !holdingBack.isEmpty
         (problem, isStateFailing, holdingBack, movedTogether) = (nil, false, [], nil)
-        // Its cleaning begins anew, and says so only where it fails again.
+        // Its cleaning starts again, and reports only a new failure.
         (cleaningProblem, cleaningWaits) = (nil, nil)
         let troubled = consumers.filter { !$0.value.heldHooks.isEmpty || !$0.value.contexts.isEmpty }
         for name in troubled.keys {

@@ -113,7 +113,7 @@ extension Follower {
     /// Compares a mirror with its stream while no message arrives.
     private func compare(_ mirror: Mirror, _ jetStream: JetStream) throws -> Need? {
         let end = try StreamEnd(names, jetStream)
-        switch decision(mirror, end) {
+        switch decision(mirror.position, end) {
         case .refuse(let reason): throw Stale(description: reason)
         case .refill(let reason), .awaitSnapshot(let reason): return Need(reason: reason)
         case .goOn:

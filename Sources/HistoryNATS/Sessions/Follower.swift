@@ -93,7 +93,7 @@ package struct Follower: Worker {
         while true {
             let end = try StreamEnd(names, jetStream)
             note(end.foreign)
-            switch decision(mirror, end) {
+            switch decision(mirror.position, end) {
             case .refuse(let reason): throw Stale(description: reason)
             case .refill(let reason), .awaitSnapshot(let reason):
                 need = Need(reason: reason, isRepair: need?.isRepair ?? false)
@@ -171,9 +171,9 @@ package struct Follower: Worker {
         return try !isStopped(waitingFor: [], until: .now + wait)
     }
 
-    func decision(_ mirror: Mirror, _ end: StreamEnd) -> FollowDecision {
+    func decision(_ mirror: MirrorPosition?, _ end: StreamEnd) -> FollowDecision {
         FollowDecision(
-            mirror.position, last: end.last, head: end.head?.header, lastSequence: end.state.last,
+            mirror, last: end.last, head: end.head?.header, lastSequence: end.state.last,
             name: following.name)
     }
 

@@ -125,12 +125,9 @@ package struct Promotion: Sendable {
         return mirror.position.flatMap { streamEnd()?.fence(at: $0) } != nil
     }
 
-    /// Whether a mirror has everything that the stream and its snapshots have had.
+    /// Whether a mirror has everything that was in the stream and its snapshots.
     private func isReached(_ end: StreamEnd, by mirror: MirrorPosition) -> Bool {
-        let decision = FollowDecision(
-            mirror, last: end.last, head: end.head?.header, lastSequence: end.state.last,
-            name: following.name)
-        return decision == .goOn && end.last?.reached.number ?? 0 <= mirror.position.number
+        follower.decision(mirror, end) == .goOn && end.last?.reached.number ?? 0 <= mirror.position.number
             && (source != nil || !end.hidesSome(from: mirror))
     }
 

@@ -179,7 +179,7 @@ package struct Publisher: Worker {
                 if wakeUp.isStopped { throw SessionOver(description: "the program stops") }
                 let found = try session.fenceAgain(after: error)
                 note(found)
-                // Nobody has come in between: a server whose last message expired no longer knows its id.
+                // No other client has sent anything in between: a server whose last message expired no longer knows its id.
                 inVain = found.isEmpty ? inVain + 1 : 0
                 guard inVain < Self.mostInVain else { throw error }
             }

@@ -69,8 +69,3 @@ package struct NATSError: Error, CustomStringConvertible {
 
     package var description: String { "\(call): \(reason)" }
 }
-
-extension Duration {
-    /// For calls to which 0 means something else.
-    package var limit: Int64 { max(1, milliseconds) }
-}

@@ -17,7 +17,7 @@ extension MirrorWorld {
         let promoted = try end(ofMirror: 0) ?? 0
         let published = programs.report(.publisher)?.position ?? 0
         if promoted < published {
-            violation(.lost, "The stream has had \(published), and the promoted store ends at \(promoted).")
+            violation(.lost, "The stream ended at \(published), and the promoted store ends at \(promoted).")
         }
         record.write("promoted", "\(promoted)", "\(published)")
         for _ in 0..<60 {

@@ -121,7 +121,7 @@ final class ScriptedSubscription: StreamSubscription {
     }
 
     func next(timeout: Duration) throws -> any StreamMessage {
-        let end = csimulation_now() + timeout.limit * 1_000_000
+        let end = csimulation_now() + timeout.milliseconds * 1_000_000
         while true {
             server.tick(subject)
             let now = csimulation_now()

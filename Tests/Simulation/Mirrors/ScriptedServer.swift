@@ -5,7 +5,7 @@ import PersistentHistory
 final class ScriptedServer: Sendable {
     /// What becomes of a call.
     enum Fate: CaseIterable, Sendable {
-        /// The connection is lost before, or after it has had its effect.
+        /// The connection is lost before it, or right after its effect.
         case lostBefore, lostAfter
         case unanswered, late, garbled, refused
     }

@@ -96,8 +96,8 @@ extension StoreSession {
     /// - Returns: Whether there was something new; nil if a lock was in the way.
     func look() throws -> Bool? {
         do {
-            let (probe, fetcher, values) = (opened.probe, opened.fetcher, wantedValues)
-            let look = try seen.look({ probe.publication() }, { try fetcher.look(values: values) })
+            let look = try seen.look(
+                { opened.probe.publication() }, { try opened.fetcher.look(values: wantedValues) })
             control.progress.read()
             guard let look = look ?? nil else { return false }
             try wakeConsumers(for: look)
