@@ -60,7 +60,7 @@ import Testing
             }
         }
         #expect(error?.code == .storeUnreadable)
-        #expect(error?.message.contains("\(store.path)\(suffix)\" is not a plain file") == true)
+        #expect(error?.hint?.contains("\(store.path)\(suffix)\" is not a file: move it away") == true)
     }
 
     @Test("A folder in which no journal can be made is a matter of rights: a new opening would not help")

@@ -63,17 +63,36 @@ import Testing
         }
     }
 
-    @Test(arguments: 0..<20)
-    func whereThreadsAreRefusedAnIdleOneDoesTheWork(round: Int) async {
-        let refusal = Refusal()
-        let gate = Gate()
+    /// The pool's wishes to be called again, which a test fulfils.
+    private final class Attempts: Sendable {
+        private let wishes = Locked<[BlockingThreads.Work]>([])
+        var count: Int { wishes.withLock(\.count) }
+        func add(_ attempt: @escaping BlockingThreads.Work) -> Bool {
+            wishes.withLock { $0.append(attempt) }
+            return true
+        }
+        func fulfil() {
+            let attempts = wishes.withLock { wishes in
+                defer { wishes = [] }
+                return wishes
+            }
+            for attempt in attempts { attempt() }
+        }
+    }
+
+    @Test func whereThreadsAreRefusedAnIdleOneDoesTheWork() async {
+        let (refusal, attempts, gate) = (Refusal(), Attempts(), Gate())
+        let pool = Locked<BlockingThreads?>(nil)
         // A thread becomes idle just after another one was refused.
         let threads = BlockingThreads { body in
             if refusal.makeThread({}) == 0 { return startThread(body) }
             gate.open()
-            usleep(2000)
+            while pool.withLock({ $0?.measures.idle }) == 0 { usleep(100) }
             return EAGAIN
+        } callLater: {
+            attempts.add($0)
         }
+        pool.withLock { $0 = threads }
         await withCheckedContinuation { begun in
             threads.run {
                 begun.resume()
@@ -81,23 +100,59 @@ import Testing
             }
         }
         refusal.set(true)
-        await withCheckedContinuation { done in threads.run { done.resume() } }
+        await withCheckedContinuation { done in
+            threads.run { done.resume() }
+            #expect(attempts.count == 0, "It waits, although a thread is idle.")
+            attempts.fulfil()
+        }
         #expect(threads.measures.threads == 1 && threads.measures.waiting == 0)
         #expect(threads.measures.lackTime == .zero)
+        pool.withLock { $0 = nil }
+    }
+
+    @Test func whatIsRefusedAThreadIsTriedAgainAsLongAsItTakes() async throws {
+        let (refusal, attempts) = (Refusal(), Attempts())
+        let threads = BlockingThreads {
+            refusal.makeThread($0)
+        } callLater: {
+            attempts.add($0)
+        }
+        refusal.set(true)
+        let isDone = TimedSemaphore()
+        threads.run { isDone.signal() }
+        for _ in 0..<3 {
+            try #require(attempts.count == 1)
+            attempts.fulfil()
+        }
+        refusal.set(false)
+        attempts.fulfil()
+        try #require(threads.measures.waiting == 0)
+        await withCheckedContinuation { done in
+            threads.run {
+                isDone.wait(atMost: nil)
+                done.resume()
+            }
+        }
     }
 
     /// Threads that leave at once are given work while they do.
     @Test func aThreadThatLeavesDoesWhatItWasGivenAtTheLastMoment() async {
         let threads = BlockingThreads(idleTime: .zero)
         for _ in 0..<500 {
-            await withTaskGroup { group in
+            let done = await withTaskGroup(of: Int.self) { group in
                 for _ in 0..<8 {
                     group.addTask {
-                        for _ in 0..<4 {
-                            await withCheckedContinuation { done in threads.run { done.resume() } }
+                        await onPool {
+                            (0..<4).count(where: { _ in threads.result(within: .seconds(60)) { true } ?? false }
+                            )
                         }
                     }
                 }
+                return await group.reduce(0, +)
+            }
+            guard done == 32 else {
+                Issue.record("Of 32 pieces of work, \(done) were done.")
+                break
             }
         }
         #expect(threads.measures.waiting == 0)

@@ -17,34 +17,40 @@ package final class BlockingThreads: Sendable {
         /// Work for which no thread could be created.
         var waiting: Deque<Work> = []
         var count = 0
-        var retry: LoopTimer?
+        var willRetry = false
         /// Since when work has been waiting.
         var lackingSince: ContinuousClock.Instant?
     }
 
-    /// How long to wait before another attempt, after the system has refused a thread.
-    fileprivate static let retryInterval: Duration = .milliseconds(100)
-
     private let state = Locked(State())
     /// How long a thread waits for more work before it ends.
     private let idleTime: Duration
-    private let makeThread: @Sendable (@escaping @Sendable () -> Void) -> Int32
+    private let makeThread: @Sendable (@escaping Work) -> Int32
+    fileprivate let callLater: @Sendable (@escaping Work) -> Bool
 
     /// - Parameters:
     ///   - idleTime: How long a thread waits for more work before it ends.
     ///   - makeThread: Starts a thread; 0, or an errno.
+    ///   - callLater: Calls a function when another attempt may be made, after the system has refused a thread;
+    ///     false if it cannot.
     init(
         idleTime: Duration = .seconds(5),
-        makeThread: @escaping @Sendable (@escaping @Sendable () -> Void) -> Int32 = { startThread($0) }
+        makeThread: @escaping @Sendable (@escaping Work) -> Int32 = { startThread($0) },
+        callLater: @escaping @Sendable (@escaping Work) -> Bool = { attempt in
+            (try? HistoryLoop.shared().schedule(after: .milliseconds(100)) { attempt() }) != nil
+        }
     ) {
         self.idleTime = idleTime
         self.makeThread = makeThread
+        self.callLater = callLater
     }
 
-    /// How many threads exist, how much work waits because the system refuses another thread, and for how
-    /// long the oldest of it has waited.
-    package var measures: (threads: Int, waiting: Int, lackTime: Duration) {
-        state.withLock { ($0.count, $0.waiting.count, $0.lackingSince.map { .now - $0 } ?? .zero) }
+    /// How many threads exist, how many of them are idle, how much work waits because the system refuses
+    /// another thread, and for how long the oldest of it has waited.
+    package var measures: (threads: Int, idle: Int, waiting: Int, lackTime: Duration) {
+        state.withLock {
+            ($0.count, $0.idle.count, $0.waiting.count, $0.lackingSince.map { .now - $0 } ?? .zero)
+        }
     }
 
     /// Runs work on a blocking thread.
@@ -93,7 +99,7 @@ package final class BlockingThreads: Sendable {
 
     /// Existing threads may hang, so another one is requested again.
     fileprivate func tryAgain() {
-        state.withLock { $0.retry = nil }
+        state.withLock { $0.willRetry = false }
         while let (work, idle) = state.withLock({ $0.takeWaiting() }) {
             if let idle {
                 idle.hand(work)
@@ -152,8 +158,8 @@ extension BlockingThreads.State {
     }
 
     fileprivate mutating func scheduleRetry(_ threads: BlockingThreads) {
-        guard retry == nil else { return }
-        retry = try? HistoryLoop.shared().schedule(after: BlockingThreads.retryInterval) { threads.tryAgain() }
+        guard !willRetry else { return }
+        willRetry = threads.callLater { threads.tryAgain() }
     }
 }
 

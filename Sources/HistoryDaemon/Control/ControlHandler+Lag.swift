@@ -8,7 +8,7 @@ extension ControlHandler {
 
     /// Measures all stores, for health reports and metrics.
     func measure() async {
-        let (_, waiting, time) = BlockingThreads.shared.measures
+        let (_, _, waiting, time) = BlockingThreads.shared.measures
         dependencies.status.update { $0.lackingThreads = (waiting, time) }
         _ = await forEachStore(await engine.stores) { await measure($0) }
     }

@@ -223,12 +223,6 @@ extension HistoryError {
                 hint: "Try again.", cause: error)
         case .SQLITE_CANTOPEN where DescriptorLimit.isReached:
             self = .tooManyFiles("The store \"\(path)\" cannot be used", cause: error)
-        case .SQLITE_CANTOPEN where Self.obstacle(beside: path) != nil,
-            .SQLITE_READONLY where Self.obstacle(beside: path) != nil:
-            self.init(
-                .storeUnreadable,
-                "The store \"\(path)\" cannot be used: \"\(Self.obstacle(beside: path) ?? "")\" is not a plain file.",
-                hint: "Move away what is there.", cause: error)
         case _ where error.extendedResultCode == .SQLITE_READONLY && Self.mayBeWritten(path):
             self.init(
                 .storeInterrupted,
@@ -249,25 +243,23 @@ extension HistoryError {
         }
     }
 
-    /// What is in the place of a side file and is no file, such as a folder.
-    private static func obstacle(beside path: String) -> String? {
-        ["-wal", "-shm", "-journal"].map { path + $0 }
-            .first { access($0, F_OK) == 0 && FileRights(of: $0) == nil }
-    }
-
     /// Whether this process may write a store's files. SQLite opens a file for reading alone where it cannot be
     /// opened for writing (https://www.sqlite.org/c3ref/open.html), for whatever reason, and the connection
     /// stays so; all of a process share the `-shm`. Its extended results have other reasons, such as a folder
     /// in which no journal can be made.
     private static func mayBeWritten(_ path: String) -> Bool {
         guard access(path, W_OK) == 0 else { return false }
-        return ["-wal", "-shm"].allSatisfy { access(path + $0, W_OK) == 0 || errno == ENOENT }
+        return ["-wal", "-shm"].allSatisfy { mayBeUsed(path + $0) }
+    }
+
+    private static func mayBeUsed(_ path: String) -> Bool {
+        !FileRights.isSomethingElse(path) && (access(path, W_OK) == 0 || errno == ENOENT)
     }
 
     /// Whether no right is missing to open a store, and to make the files beside it.
     private static func mayBeOpened(_ path: String) -> Bool {
         mayBeWritten(path) && access(PathNames.parent(of: path), W_OK | X_OK) == 0
-            && (access(path + "-journal", W_OK) == 0 || errno == ENOENT)
+            && mayBeUsed(path + "-journal")
     }
 }
 

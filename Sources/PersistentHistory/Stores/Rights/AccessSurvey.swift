@@ -103,9 +103,9 @@ struct AccessSurvey {
 
     private mutating func lookAtFiles() {
         let beside = ["-wal", "-shm", "-journal"].map { path + $0 }
-        let links = beside.filter(Self.isLink)
-        let closed = ([path] + beside.dropLast()).filter { lacks(R_OK | W_OK, $0) && !links.contains($0) }
-        obstacles += links.map { .link($0) }
+        let others = beside.filter(FileRights.isSomethingElse)
+        let closed = ([path] + beside.dropLast()).filter { lacks(R_OK | W_OK, $0) && !others.contains($0) }
+        obstacles += others.map { .notAFile($0, isLink: Self.isLink($0)) }
         if !isGranted, closed == [path], mayUseByGroup {
             obstacles.append(.sideFiles([.letGroupWrite], store: path))
             return

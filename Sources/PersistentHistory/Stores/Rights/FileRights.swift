@@ -113,6 +113,12 @@ extension FileRights {
         self.init(status, list: Self.list(Self.listName, of: path).list)
     }
 
+    /// Whether there is something that is not a regular file, such as a folder or a link.
+    static func isSomethingElse(_ path: String) -> Bool {
+        var status = stat()
+        return lstat(path, &status) == 0 && status.st_mode & S_IFMT != S_IFREG
+    }
+
     /// - Returns: The list, and whether the file system supports lists.
     private static func list(_ name: String, of path: String) -> (list: AccessList?, isKept: Bool) {
         // The kernel's own limit of an attribute, more than any list needs.

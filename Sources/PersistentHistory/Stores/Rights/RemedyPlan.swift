@@ -25,8 +25,9 @@ enum AccessObstacle: Hashable, Sendable {
     case unseenNewFiles(in: String, of: String)
     /// The folder's file system does not support access control lists.
     case noLists(String)
-    /// A symbolic link in place of a file beside a store. Its target does not belong to the store.
-    case link(String)
+    /// What is in the place of a file beside a store: a folder, or a symbolic link, whose target does not belong
+    /// to the store.
+    case notAFile(String, isLink: Bool)
     /// Files that another user left and only this user may have.
     case foreign([String], isTree: Bool)
     /// A group that this process is not in.
@@ -109,8 +110,10 @@ struct RemedyPlan: Equatable {
             sentences.append(
                 "The file system of \"\(folder)\" has no access control lists: put this user and the store's into one group that may write the store and its folder."
             )
-        case .link(let path):
+        case .notAFile(let path, isLink: true):
             sentences.append("\"\(path)\" is a symbolic link, and SQLite follows none there: remove it.")
+        case .notAFile(let path, isLink: false):
+            sentences.append("\"\(path)\" is not a file: move it away.")
         case .foreign(let paths, let isTree):
             let quoted = paths.map(ShellText.quote).joined(separator: " ")
             run("chown \(isTree ? "-hR" : "-h") \(user): \(quoted)")
