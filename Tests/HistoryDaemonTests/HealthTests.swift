@@ -102,6 +102,9 @@ import Testing
             events: held, .hookRecovered(consumer: "Main", hook: "p/h", token: token, attempts: 5),
             .cursorMoved(consumer: "Main", to: token)),
         Case(
+            "a hook that recovered where nothing follows, such as after lost history",
+            events: failed, .hookRecovered(consumer: "Main", hook: "p/h", token: token, attempts: 2)),
+        Case(
             "a hook that was held before its consumer started over", events: failed, held,
             .consumerStands(consumer: "Main", at: token)),
         Case(

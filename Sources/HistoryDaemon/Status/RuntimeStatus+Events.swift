@@ -135,7 +135,11 @@ extension RuntimeStatus.Store {
                 $0.fail(hook, failure.message, isHeld: true)
             }
         case .hookRecovered(let consumer, let hook, _, _):
-            change(consumer, mayChangeLine: true) { $0.heldHooks.remove(hook) }
+            change(consumer, mayChangeLine: true) {
+                $0.heldHooks.remove(hook)
+                // After a call that told of lost history, nothing may follow.
+                if $0.failure?.hook == hook { $0.failure = nil }
+            }
         case .deadLetterKept(let consumer, let hook, _, _, _):
             change(consumer, mayChangeLine: true) {
                 $0.heldHooks.remove(hook)
