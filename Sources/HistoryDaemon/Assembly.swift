@@ -28,13 +28,15 @@ struct Assembly: Sendable {
             }
         }
         let configurations = loaded.configuration.stores + storeCatalog.stores.sorted { $0.name < $1.name }
-        stores = configurations.map { ServedStore($0, plugins: endpoints) }
+        stores = configurations.map { ServedStore($0, plugins: endpoints, starts: PluginStarts()) }
     }
 }
 
 extension ServedStore {
-    /// - Parameter plugins: The endpoints that answer calls now, by plugin name.
-    init(_ store: StoreConfiguration, plugins: Locked<[String: any HookEndpoint]>) {
+    /// - Parameters:
+    ///   - plugins: The endpoints that answer calls now, by plugin name.
+    ///   - starts: Tells of their processes.
+    init(_ store: StoreConfiguration, plugins: Locked<[String: any HookEndpoint]>, starts: PluginStarts) {
         let rule = DeliveryRule(
             authors: Set(names: store.authors.map(\.name)), deliversUnlisted: store.unlistedAuthors == .deliver,
             cleansUnlisted: store.cleansUnlisted, mirroringAuthors: Set(names: store.mirroringAuthors),
@@ -66,7 +68,7 @@ extension ServedStore {
                     consumer.pluginContexts.append(
                         PluginContext(
                             name: context.name, plugin: plugin, entities: entities,
-                            endpoint: CurrentPlugin(name: plugin, plugins: plugins)))
+                            endpoint: CurrentPlugin(name: plugin, plugins: plugins, starts: starts)))
                 }
             }
             return consumer
@@ -91,6 +93,9 @@ extension ServedStore {
 private struct CurrentPlugin: ContextEndpoint {
     let name: String
     let plugins: Locked<[String: any HookEndpoint]>
+    let starts: PluginStarts
+
+    var processes: AsyncStream<Int> { starts.processes(of: name) }
 
     func call(_ call: ContextCall, of process: Int?) async throws(HookFailure) -> ContextAnswer {
         guard let plugin = plugins.withLock({ $0[name] }) as? any ContextEndpoint else {

@@ -36,6 +36,7 @@ struct PluginLog: Sendable {
 
     func report(_ event: PluginEvent) {
         switch event {
+        case .began: break
         case .ended(let failure, let count, let isReported, let restart):
             note(failure, count, isReported)
             switch pace.withLock({ $0.word(count: count, at: .now) }) {

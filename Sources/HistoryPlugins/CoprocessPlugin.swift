@@ -141,6 +141,7 @@ import ServiceLifecycle
         process = Self.processes
         hasWorked = false
         lastFailure = nil
+        report(.began(process))
         startEnded()
         pump()
         offerTurn()
@@ -192,6 +193,8 @@ import ServiceLifecycle
 
 /// An event of a coprocess plugin's process, for logs and counters.
 package enum PluginEvent: Sendable {
+    /// A process runs. Its number is counted over all plugins.
+    case began(Int)
     /// The process ended unexpectedly, and is restarted.
     ///
     /// - Parameters:

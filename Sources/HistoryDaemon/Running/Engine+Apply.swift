@@ -65,7 +65,10 @@ extension Engine {
 
     private func begin(_ plugin: PluginConfiguration, _ making: PluginMaking) -> RunningPlugin {
         let log = PluginLog(plugin: plugin.name, logger: dependencies.logger, status: dependencies.status)
-        return RunningPlugin(plugin, making, logger: dependencies.logger) { log.report($0) }
+        return RunningPlugin(plugin, making, logger: dependencies.logger) { [pluginStarts] event in
+            log.report(event)
+            if case .began(let process) = event { pluginStarts.began(process, of: plugin.name) }
+        }
     }
 
     /// Holds the stores that may be calling a plugin that ends; others do not wait for these calls.
@@ -85,10 +88,11 @@ extension Engine {
     private func change(to next: [String: RunningPlugin], _ changes: ReloadReport.Changes) async {
         for name in changes.ended + changes.changed { await plugins[name]?.stop() }
         plugins = next
+        // Before they start, for what is told of that calls them.
+        endpoints.withLock { $0 = next.mapValues(\.endpoint) }
         for name in changes.begun + changes.changed {
             if let coprocess = next[name]?.coprocess { plugins[name]?.service = pluginHost.start(coprocess) }
         }
-        endpoints.withLock { $0 = next.mapValues(\.endpoint) }
     }
 
     // MARK: Stores

@@ -56,7 +56,7 @@ extension Engine {
     }
 
     func start(_ configuration: StoreConfiguration, _ control: StoreControl) -> RunningStore {
-        let served = ServedStore(configuration, plugins: endpoints)
+        let served = ServedStore(configuration, plugins: endpoints, starts: pluginStarts)
         let reporter = PipelineLog(
             store: configuration.name, logger: dependencies.logger, status: dependencies.status,
             deliveries: dependencies.deliveries, isOfFolder: configuration.template != nil)

@@ -19,6 +19,7 @@ actor Engine {
     nonisolated let storeHost = ServiceHost()
     /// The endpoints that answer calls, by plugin name, as currently configured.
     nonisolated let endpoints = Locked<[String: any HookEndpoint]>([:])
+    nonisolated let pluginStarts = PluginStarts()
     /// How long a stop waits for the calls in flight, as currently configured.
     nonisolated let stopTimeout: Locked<Duration>
     nonisolated let observer = SharedObserver()

@@ -111,6 +111,16 @@ final class ConsumerRunner {
         }
     }
 
+    /// A process of a plugin runs.
+    func pluginBegan(_ plugin: String, _ process: Int) {
+        _ = session.work(
+            { [contexts] in await contexts.processBegan(process, of: plugin) }, for: consumer.author
+        ) {
+            runner, isAnother in
+            if isAnother { runner.wakeUp(atOnce: true) }
+        }
+    }
+
     /// The passes are no longer held.
     func released() { if phase == .held { resumption(self) } }
 

@@ -129,6 +129,19 @@ actor ContextKeeper {
         return positions[name].map { HistoryToken(store: source.storeID, number: $0) }
     }
 
+    /// A process of a plugin runs: what another one had in memory is gone.
+    ///
+    /// - Returns: Whether a context has to be opened again.
+    func processBegan(_ process: Int, of plugin: String) async -> Bool {
+        await calls.lock()
+        defer { calls.unlock() }
+        let others = contexts.compactMap { $0 as? PluginMerger }.filter {
+            $0.context.plugin == plugin && positions[$0.name] != nil && $0.process != process
+        }
+        for context in others { positions[context.name] = nil }
+        return !others.isEmpty
+    }
+
     // MARK: Trouble
 
     /// Lets a context try. A failure that concerns only the context is kept for later.

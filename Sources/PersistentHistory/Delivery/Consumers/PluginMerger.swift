@@ -15,7 +15,7 @@ final class PluginMerger: MergeContext {
 
     /// The process that reported the context's position. Another process does not have what this one had
     /// in memory.
-    private var process: Int?
+    private(set) var process: Int?
     private var position: HistoryToken?
     private var leavesCheckpoint = false
 

@@ -144,6 +144,12 @@ actor StoreSession {
             }
             if !isSingleRun { group.addTask { await self.clean() } }
             group.addTask { await self.saveCursors() }
+            for beginning in opened.beginnings where !isSingleRun {
+                let consumer = beginning.consumer
+                for context in consumer.pluginContexts {
+                    group.addTask { await self.follow(context, of: consumer.author) }
+                }
+            }
             group.addTask { await onPool { await opened.state.connection.keepLogShort() } }
             group.addTask { await self.endWhenDamaged() }
             begin()
@@ -168,6 +174,13 @@ actor StoreSession {
             await group.waitForAll()
         }
         control.passes.setOwner(nil)
+    }
+
+    /// A context that a plugin has in memory is gone with the plugin's process: it is filled again without a commit.
+    private nonisolated func follow(_ context: PluginContext, of author: String) async {
+        for await process in context.endpoint.processes {
+            perform(for: author) { $0.pluginBegan(context.plugin, process) }
+        }
     }
 
     private func clean() async {

@@ -104,4 +104,12 @@ package protocol ContextEndpoint: Sendable {
     ///
     /// - Parameter process: The process that the call is for; nil for whichever runs.
     func call(_ call: ContextCall, of process: Int?) async throws(HookFailure) -> ContextAnswer
+
+    /// The processes of the plugin that begin from now on, by their numbers.
+    var processes: AsyncStream<Int> { get }
+}
+
+extension ContextEndpoint {
+    /// None: one process for as long as it is used.
+    package var processes: AsyncStream<Int> { AsyncStream { $0.finish() } }
 }

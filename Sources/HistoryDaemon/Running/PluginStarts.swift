@@ -1,0 +1,29 @@
+import PersistentHistory
+
+/// Tells whoever keeps contexts with a plugin that a process of it has begun: a reload, a restart or its end has put it
+/// in the place of another one.
+final class PluginStarts: Sendable {
+    private struct Watchers {
+        var lastNumber = 0
+        var all: [Int: (plugin: String, processes: AsyncStream<Int>.Continuation)] = [:]
+    }
+
+    private let watchers = Locked(Watchers())
+
+    func began(_ process: Int, of plugin: String) {
+        let interested = watchers.withLock { $0.all.values.filter { $0.plugin == plugin } }
+        for watcher in interested { watcher.processes.yield(process) }
+    }
+
+    /// The processes that begin from now on. What is not read in time is left out but for the newest.
+    func processes(of plugin: String) -> AsyncStream<Int> {
+        AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
+            let number = watchers.withLock { watchers in
+                watchers.lastNumber += 1
+                watchers.all[watchers.lastNumber] = (plugin, continuation)
+                return watchers.lastNumber
+            }
+            continuation.onTermination = { [watchers] _ in watchers.withLock { $0.all[number] = nil } }
+        }
+    }
+}
