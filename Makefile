@@ -194,7 +194,7 @@ fuzz: debug ## Attack a daemon with CASES= mutated files and messages from SEED=
 SEEDS ?= 1000
 FROM  ?= 1
 KIND  ?= faults
-simulate: toolchain ## Simulate daemons from SEEDS= seeds, FROM= on, of a KIND= (faults, isolation, power, files, restores, machine, folders, upkeep, mirrors); WITHOUT= leaves out steps.
+simulate: toolchain ## Simulate daemons from SEEDS= seeds, FROM= on, of a KIND= (faults, isolation, power, files, restores, machine, folders, upkeep, applications, mirrors); WITHOUT= leaves out steps.
 	$(debug-build) --product historyd-simulation
 	.build/debug/historyd-simulation --seeds $(SEEDS) --from $(FROM) --kind $(KIND) --jobs $$(nproc) \
 		$(if $(WITHOUT),--without $(WITHOUT)) $(SIMULATEFLAGS)
@@ -205,7 +205,7 @@ simulate-coverage: toolchain ## Run SEEDS= seeds of each kind, and print how muc
 	$(debug-build) --product historyd-simulation --scratch-path $(COVERAGE) -Xswiftc -profile-generate \
 		-Xswiftc -profile-coverage-mapping -Xswiftc -Xllvm -Xswiftc -runtime-counter-relocation
 	rm -f $(COVERAGE)/*.profraw
-	for kind in faults isolation power files restores machine folders upkeep mirrors; do LLVM_PROFILE_FILE=$(COVERAGE)/$$kind%c.profraw \
+	for kind in faults isolation power files restores machine folders upkeep applications mirrors; do LLVM_PROFILE_FILE=$(COVERAGE)/$$kind%c.profraw \
 		$(COVERAGE)/debug/historyd-simulation --seeds $(SEEDS) --from $(FROM) --kind $$kind --jobs $$(nproc) --as-is; done
 	@tools=$$(dirname $$(readlink -f $$(command -v $(SWIFT)))); \
 	$$tools/llvm-profdata merge -o $(COVERAGE)/simulation.profdata $(COVERAGE)/*.profraw && \

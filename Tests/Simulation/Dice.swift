@@ -39,6 +39,15 @@ struct Dice {
             times: isTrue(1, of: 6) ? number(2...12) : 1)
     }
 
+    /// By consumers with copies, too, and of many rows.
+    private mutating func anyCommit(_ store: Int) -> Step.Action {
+        guard isTrue(1, of: 3) else { return commit(store) }
+        return .commit(
+            store: store, author: element(["Copy0", "Copy1", "Writer"]),
+            element([.insertPerson, .insertItem, .updatePerson, .deletePerson, .both, .large, .huge]),
+            times: isTrue(1, of: 6) ? number(2...4) : 1)
+    }
+
     mutating func action(_ kind: Kind, _ theme: Theme, _ stores: [StoreSetup]) -> Step.Action {
         let store = number(0...stores.count - 1)
         if isTrue(1, of: 4) {
@@ -54,6 +63,7 @@ struct Dice {
         case .machine: return isTrue(1, of: 2) ? commit(store) : machineFault(in: store)
         case .folders: return isTrue(1, of: 2) ? commit(store) : move(of: store)
         case .upkeep: return isTrue(1, of: 2) ? commit(store) : rarity(of: store)
+        case .applications: return isTrue(1, of: 2) ? anyCommit(store) : application(in: store)
         case .mirrors: return .mirrors(mirrorAction())
         }
     }
@@ -129,6 +139,21 @@ struct Dice {
         case 6: .repair(store: store, element(Part.allCases))
         case 7: .machine(element(Machine.allCases))
         default: .rare(store: store, element(Rarity.allCases))
+        }
+    }
+
+    private mutating func application(in store: Int) -> Step.Action {
+        switch number(0...19) {
+        case 0, 1: .kill(points: number(1...3000))
+        case 2, 3: .cutPower(points: number(1...4000))
+        case 4: .restart
+        case 5: .stayDown(steps: number(1...3))
+        case 6: .torn(store: store, write: number(1...12))
+        case 7: .alter(store: store)
+        case 8...10: .plugin(store: store, element(Manners.allCases))
+        case 11: .disk(store: store, element(Part.allCases), element([.slow, .full, .broken]))
+        case 12: .repair(store: store, element(Part.allCases))
+        default: .schema(store: store, element(SchemaChange.allCases))
         }
     }
 

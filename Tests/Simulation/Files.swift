@@ -7,6 +7,10 @@ struct Files: Sendable {
     var state: String { folder + "/state" }
     var addedHooks: String { state + "/hooks.d" }
     var synced: String { folder + "/synced" }
+    /// Copies of what of a store's replicas is on the disk.
+    func syncedReplicas(_ store: String) -> String { "\(folder)/synced-\(store)" }
+    /// What a plugin keeps for a consumer.
+    func index(_ store: String, _ consumer: String) -> String { "\(folder)/index-\(store)-\(consumer)" }
     var record: String { folder + "/record" }
     var configuration: String { folder + "/historyd.json" }
     var manifest: String { folder + "/manifest.json" }

@@ -5,16 +5,23 @@ import PersistentHistory
 
 /// The plugins' processes: each reads its calls and answers as the script says, and notes each call.
 final class PluginProcesses: Sendable {
-    private let record: Record
-    private let deliveries: Deliveries
+    let truth: Truth
+    let files: Files
+    let writer: Writer
+    /// What plugins keep, by store and consumer.
+    let indexes = Locked<[String: PluginIndex]>([:])
     private let manners = Locked<[String: Manners]>([:])
     private let stops = Locked<[String: Int64]>([:])
     private static let current = Locked<PluginProcesses?>(nil)
 
-    init(_ record: Record, _ deliveries: Deliveries) {
-        self.record = record
-        self.deliveries = deliveries
+    init(_ truth: Truth, _ files: Files, _ writer: Writer) {
+        self.truth = truth
+        self.files = files
+        self.writer = writer
     }
+
+    var record: Record { truth.record }
+    private var deliveries: Deliveries { truth.deliveries }
 
     /// From now on the daemon's child processes are these.
     func takeOver() {
@@ -24,6 +31,7 @@ final class PluginProcesses: Sendable {
                 return 127
             }
             let name = String(cString: path).split(separator: "/").last.map(String.init) ?? ""
+            processes.forgetIndexes(of: name)
             let process = PluginProcess(name, child, processes)
             let status = process.run()
             processes.record.write("ended process", name, "\(child.pointee.id)", "\(status)")
@@ -56,6 +64,7 @@ final class PluginProcesses: Sendable {
             let delivery = several == nil ? call.delivery : "\(call.delivery)#\(index)"
             record.write("call", call.store, call.consumer, call.hook, delivery, "\(number)", outcome, content)
             if outcome != "ok" { break }
+            guard call.part?.last ?? true else { continue }
             deliveries.add(call.store, call.consumer, call.hook, number)
         }
     }
@@ -67,6 +76,7 @@ private final class PluginProcess {
         struct Parameters: Decodable {
             struct Transaction: Decodable { var token: String }
             struct Group: Decodable { var transaction: Transaction }
+            struct Part: Decodable { var last: Bool }
             var store: String
             var consumer: String
             var hook: String
@@ -77,6 +87,7 @@ private final class PluginProcess {
             var transactions: [Transaction]?
             /// Where history goes on that was lost.
             var after: String?
+            var part: Part?
         }
         /// Nil for a plugin that was started for this call.
         var id: Int64?
@@ -141,19 +152,18 @@ private final class PluginProcess {
 
     /// - Returns: How the process ends, if it does.
     private func take(_ line: [UInt8]) -> Int32? {
+        if let call = ContextCall(line) { return take(call) }
         guard let call = Call(line) else {
             processes.note(line)
             return 65
         }
-        guard csimulation_child_wait(child, pause, false) else { return 0 }
-        while case let rest = processes.stopEnds(of: name) - csimulation_now(), rest > 0 {
-            guard csimulation_child_wait(child, rest, false) else { return 0 }
-        }
+        guard waits() else { return 0 }
         let text = String(decoding: line, as: UTF8.self)
-        let content =
-            ["groups", "transactions", "contexts"].lazy.compactMap { text.firstRange(of: "\"\($0)\":") }.first
-            .map { String(text[$0.lowerBound...]) } ?? ""
-        func note(_ outcome: String) { processes.note(call, outcome, content) }
+        let start = ["groups", "transactions", "contexts"].lazy.compactMap { text.firstRange(of: "\"\($0)\":") }
+            .first?.lowerBound
+        // Rows may be newer in another life.
+        let content = text.suffix(from: start ?? text.endIndex).replacing(/"values":\{[^}]*\},?/, with: "")
+        func note(_ outcome: String) { processes.note(call, outcome, String(content)) }
         switch manners {
         case .well, .slow:
             note("ok")
@@ -161,7 +171,7 @@ private final class PluginProcess {
         case .refuses:
             note("refused")
             if call.id == nil { return 1 }
-            return answer(call, "\"error\":{\"code\":-32000,\"message\":\"It refuses.\"}")
+            return answer(call.id, "\"error\":{\"code\":-32000,\"message\":\"It refuses.\"}")
         case .fails where csimulation_random() % 2 == 0:
             note("died")
             return 1
@@ -174,20 +184,48 @@ private final class PluginProcess {
         case .garbles:
             note("garbled")
             let outcome = csimulation_random() % 2 == 0 ? "\"result\":" : "\"result\":null},\u{0}"
-            return answer(call, outcome)
+            return answer(call.id, outcome)
         case .silent:
             note("unanswered")
             return hang()
         }
     }
 
-    private func succeed(_ call: Call) -> Int32? {
-        if call.id == nil { return 0 }
-        return answer(call, call.params.transactions == nil ? "\"result\":null" : "\"result\":\"goOn\"")
+    /// Until the call is done.
+    ///
+    /// - Returns: False if its process is to end.
+    private func waits() -> Bool {
+        guard csimulation_child_wait(child, pause, false) else { return false }
+        while case let rest = processes.stopEnds(of: name) - csimulation_now(), rest > 0 {
+            guard csimulation_child_wait(child, rest, false) else { return false }
+        }
+        return true
     }
 
-    private func answer(_ call: Call, _ outcome: String) -> Int32? {
-        var bytes = Array("{\"jsonrpc\":\"2.0\",\"id\":\(call.id ?? 0),\(outcome)}\n".utf8)
+    private func take(_ call: ContextCall) -> Int32? {
+        guard waits() else { return 0 }
+        switch manners {
+        case .well, .slow: return answer(call.id, processes.perform(call))
+        case .refuses: return answer(call.id, "\"error\":{\"code\":-32000,\"message\":\"It refuses.\"}")
+        case .fails:
+            if csimulation_random() % 2 == 0 { return answer(call.id, processes.perform(call)) }
+            // Having done it, or not.
+            if csimulation_random() % 2 == 0 { _ = processes.perform(call) }
+            return 1
+        case .garbles:
+            _ = processes.perform(call)
+            return answer(call.id, "\"result\":")
+        case .silent: return hang()
+        }
+    }
+
+    private func succeed(_ call: Call) -> Int32? {
+        if call.id == nil { return 0 }
+        return answer(call.id, call.params.transactions == nil ? "\"result\":null" : "\"result\":\"goOn\"")
+    }
+
+    private func answer(_ id: Int64?, _ outcome: String) -> Int32? {
+        var bytes = Array("{\"jsonrpc\":\"2.0\",\"id\":\(id ?? 0),\(outcome)}\n".utf8)
         if csimulation_random() % 16 == 0 {
             var remark = Array("A remark of \(name).\n".utf8)
             _ = csimulation_write_now(child.pointee.standard.2, &remark, remark.count)

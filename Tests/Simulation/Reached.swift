@@ -67,6 +67,7 @@ extension Step.Action {
         case .disk(_, let part, let trouble): "disk \(part) \(trouble)"
         case .repair(_, let part): "repair \(part)"
         case .alter: "alter"
+        case .schema(_, let change): "schema \(change)"
         case .backUp: "backUp"
         case .restore(_, let inPlace): inPlace ? "restore in place" : "restore by rename"
         case .remove(_, let part, _): "remove \(part)"
@@ -96,5 +97,5 @@ extension Step.Action {
         + Part.allCases.flatMap { part in Trouble.allCases.map { "disk \(part) \($0)" } + ["repair \(part)"] }
         + Machine.allCases.map { "machine \($0)" } + Question.allCases.map { "ask \($0)" }
         + MirrorAction.kinds + Reconfiguration.allCases.map { "reload \($0)" }
-        + Rarity.allCases.map { "rare \($0)" }
+        + Rarity.allCases.map { "rare \($0)" } + SchemaChange.allCases.map { "schema \($0)" }
 }

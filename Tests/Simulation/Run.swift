@@ -16,8 +16,8 @@ struct Run {
     }
 
     /// The stores as they are at the beginning: copied, for tracking takes its time.
-    static func prepareTemplates(in folder: String) throws {
-        for store in 0..<3 {
+    static func prepareTemplates(in folder: String, count: Int) throws {
+        for store in 0..<count {
             for usesWAL in [true, false] {
                 let path = template(store, usesWAL, in: folder)
                 try {
@@ -51,12 +51,13 @@ struct Run {
     private func lay(_ templates: String) throws -> [String] {
         let manager = FileManager.default
         try? manager.removeItem(atPath: files.folder)
-        for folder in [files.state, files.synced] {
+        for folder in keptFolders.flatMap({ [$0.folder, $0.copies] }) {
             try manager.createDirectory(atPath: folder, withIntermediateDirectories: true)
         }
         return try scenario.stores.enumerated().map { index, store in
-            try manager.createDirectory(atPath: files.folder(of: store.name), withIntermediateDirectories: true)
-            try manager.createDirectory(atPath: files.replicas(store.name), withIntermediateDirectories: true)
+            for folder in [files.folder(of: store.name), files.replicas(store.name)] {
+                try manager.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            }
             let template = Self.template(index, store.usesWAL, in: templates)
             try manager.copyItem(atPath: template, toPath: files.store(store.name))
             return try String(contentsOfFile: template + ".id", encoding: .utf8)
@@ -83,6 +84,7 @@ struct Run {
         close(orders[0])
         close(answers[1])
         let writer = Writer(orders: orders[1], answers: answers[0])
+        for kept in keptFolders { csimulation_keep_synced(kept.folder, kept.copies) }
         var violations = live(shared, descriptor, writer, ids)
         close(orders[1])
         close(answers[0])
@@ -108,7 +110,7 @@ struct Run {
             let status = csimulation_wait(process, &signal)
             let kinds = Set(lines(of: life).map(\.kind))
             switch status {
-            case csimulation_killed: if kinds.contains("power") { cutPower() }
+            case csimulation_killed: if kinds.contains("power") { cutPower(after: life) }
             case 0: if kinds.contains("calm") { return [] }
             // It was stopped before it listened for that.
             case -1 where signal == SIGTERM && kinds.contains("stop"): if kinds.contains("calm") { return [] }
@@ -136,7 +138,6 @@ struct Run {
             truth.lifeBegins(at: shared.pointee.now)
             Life.prepare(files)
             csimulation_take_threads(scenario.switches, shared.pointee.now + 3_600_000_000_000)
-            csimulation_keep_synced(files.state, files.synced)
             world.start()
             try HistoryLoop.carry { [files] in try await Life.run(files) }
         } catch {
@@ -155,18 +156,59 @@ struct Run {
         }
     }
 
+    /// Where what was not synced is lost with the power, and where copies of the rest are.
+    private var keptFolders: [(folder: String, copies: String)] {
+        let replicas =
+            scenario.kind == .applications
+            ? scenario.stores.map { (files.replicas($0.name), files.syncedReplicas($0.name)) } : []
+        return [(files.state, files.synced)] + replicas
+    }
+
     /// What was not synced is lost.
-    private func cutPower() {
-        let manager = FileManager.default
-        func databases(in folder: String) -> [String] {
-            let names = (try? manager.contentsOfDirectory(atPath: folder)) ?? []
-            return names.filter { !$0.hasPrefix(".") && $0.contains(".sqlite") }
+    private func cutPower(after life: Int) {
+        var dice = Dice(seed: scenario.seed &+ UInt64(life))
+        for kept in keptFolders {
+            var left: [String: [UInt8]] = [:]
+            for name in databases(in: kept.copies) where !name.hasSuffix("-shm") {
+                let copy = bytes(of: "\(kept.copies)/\(name)")
+                left[name] = scenario.kind == .applications ? mixed(name, copy, kept, &dice) : copy
+            }
+            for name in databases(in: kept.folder) { unlink("\(kept.folder)/\(name)") }
+            for (name, bytes) in left.sorted(by: { $0.key < $1.key }) {
+                let path = "\(kept.folder)/\(name)"
+                let isWritten = FileManager.default.createFile(atPath: path, contents: Data(bytes))
+                precondition(isWritten)
+            }
         }
-        for name in databases(in: files.state) { try? manager.removeItem(atPath: "\(files.state)/\(name)") }
-        for name in databases(in: files.synced) where !name.hasSuffix("-shm") {
-            try? manager.copyItem(atPath: "\(files.synced)/\(name)", toPath: "\(files.state)/\(name)")
-        }
-        csimulation_keep_synced(files.state, files.synced)
         csimulation_all_is_synced()
+    }
+
+    private func databases(in folder: String) -> [String] {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+        return names.filter { !$0.hasPrefix(".") && $0.contains(".sqlite") }.sorted()
+    }
+
+    private func bytes(of path: String) -> [UInt8] {
+        FileManager.default.contents(atPath: path).map { [UInt8]($0) } ?? []
+    }
+
+    /// What was written to a file since it was last synced may be there in part: disks write blocks in any order.
+    private func mixed(
+        _ name: String, _ synced: [UInt8], _ kept: (folder: String, copies: String), _ dice: inout Dice
+    ) -> [UInt8] {
+        let path = "\(kept.folder)/\(name)"
+        var (present, copy, named) = (stat(), stat(), stat())
+        // The name may be another file's by now.
+        guard stat(path, &present) == 0, stat("\(kept.copies)/.\(present.st_ino)", &copy) == 0,
+            stat("\(kept.copies)/\(name)", &named) == 0, copy.st_ino == named.st_ino, dice.isTrue(2, of: 3)
+        else { return synced }
+        let written = bytes(of: path)
+        var mixed = [UInt8](repeating: 0, count: dice.isTrue(1, of: 2) ? written.count : synced.count)
+        for start in stride(from: 0, to: mixed.count, by: 4096) {
+            let source = dice.isTrue(1, of: 2) ? written : synced
+            let end = min(start + 4096, mixed.count, source.count)
+            if start < end { mixed.replaceSubrange(start..<end, with: source[start..<end]) }
+        }
+        return mixed
     }
 }

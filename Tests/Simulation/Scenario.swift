@@ -29,6 +29,8 @@ struct StoreSetup: Sendable {
     var isOneshot = false
     /// How its history is cleaned, where that is not after notifications.
     var cleaning: String?
+    /// Whether contexts of its plugin are kept in a file: otherwise they go with the plugin's process.
+    var keepsIndexes = false
 }
 
 struct ConsumerSetup: Sendable {
@@ -36,6 +38,8 @@ struct ConsumerSetup: Sendable {
     var hooks: [HookSetup]
     var hasReplica: Bool
     var hasFeed: Bool
+    /// Whether its plugin keeps a context for it.
+    var hasIndex = false
     /// In milliseconds.
     var batchWindow = 0
 }
@@ -49,6 +53,8 @@ struct HookSetup: Sendable {
     var isForBatches = false
     /// Whether it is asked before that is merged.
     var isMerger = false
+    /// Whether it gets rows with the changes.
+    var hasValues = false
 
     /// What of its entity it is called for.
     enum Filter: String, CaseIterable, Sendable {
@@ -99,17 +105,28 @@ enum Manners: String, CaseIterable, Sendable {
 /// What a writer changes in one transaction.
 enum Change: String, CaseIterable, Sendable {
     case insertPerson, insertItem, updatePerson, deletePerson, both, large
+    /// So many rows that hooks with values get them in several calls.
+    case huge
 
     /// The entities and operations.
     var groups: [(entity: String, operation: String)] {
         switch self {
-        case .insertPerson, .large: [("person", "insert")]
+        case .insertPerson, .large, .huge: [("person", "insert")]
         case .insertItem: [("item", "insert")]
         case .updatePerson: [("person", "update")]
         case .deletePerson: [("person", "delete")]
         case .both: [("person", "insert"), ("item", "insert"), ("person", "update")]
         }
     }
+}
+
+/// What an application, or a tool, does to a store's tables.
+enum SchemaChange: String, CaseIterable, Sendable {
+    case addsIndex, renamesColumn
+    /// The table is made again under another name, filled, and renamed.
+    case rebuildsTable
+    /// `historyctl migrate`: at once, with its process killed before the end, or with time in between.
+    case migrates, diesMigrating, beginsMigration, endsMigration
 }
 
 enum Trouble: String, CaseIterable, Sendable {
@@ -166,6 +183,7 @@ struct Step: Sendable, CustomStringConvertible {
         case disk(store: Int, Part, Trouble)
         case repair(store: Int, Part)
         case alter(store: Int)
+        case schema(store: Int, SchemaChange)
         /// A backup is made of a store, in place of the one before.
         case backUp(store: Int)
         /// The store is what its backup is: renamed over it, or read back into it.
@@ -217,7 +235,8 @@ extension Step.Action {
         switch self {
         case .plugin(let store, let manners) where manners != .well: store
         case .disk(let store, _, _), .remove(let store, _, _), .hold(let store, _), .read(let store, _),
-            .alter(let store), .restore(let store, _), .leave(let store), .come(let store), .rare(let store, _):
+            .alter(let store), .schema(let store, _), .restore(let store, _), .leave(let store),
+            .come(let store), .rare(let store, _):
             store
         case .reload(let change, let store, _) where change != .none: store
         default: nil
@@ -243,18 +262,29 @@ enum Kind: String, CaseIterable, Sendable {
     case folders
     /// What is rare: states, tables and histories are lost, programs are missing, history is deleted by time and by force.
     case upkeep
+    /// Many stores, whose schemas change and are migrated; consumers with copies write themselves, plugins keep contexts and get
+    /// rows, and a power failure also takes what was not synced of replicas, block by block.
+    case applications
     /// Publisher and followers with a server that forgets, lies and breaks off: mirrors show the source as it was.
     case mirrors
 }
 
 extension Scenario {
+    /// Of applications; other kinds have half as many.
+    static let mostStores = 6
+
     init(seed: UInt64, kind: Kind) {
         var dice = Dice(seed: seed)
         self.seed = seed
         self.kind = kind
         switches = dice.element([0, 1, 4, 16, 48])
         let count =
-            [.isolation, .folders].contains(kind) ? dice.number(2...3) : kind == .power ? 1 : dice.number(1...3)
+            switch kind {
+            case .isolation, .folders: dice.number(2...3)
+            case .power: 1
+            case .applications: dice.number(1...Self.mostStores)
+            default: dice.number(1...3)
+            }
         stores = (0..<count).map { StoreSetup(number: $0, kind, &dice) }
         isShared = kind == .folders || kind == .upkeep && dice.isTrue(1, of: 3)
         if isShared {
@@ -311,7 +341,8 @@ extension StoreSetup {
         window = dice.isTrue(2, of: 3) ? 1 : dice.element([2, 64])
         skips = dice.isTrue(1, of: 4)
         consumers = (0..<dice.number(1...2)).map { number in
-            // What a consumer writes itself is not merged into its replica, so one that has a replica does not write.
+            // What a consumer writes itself is not merged into its replica: one that has a replica writes only rows of its
+            // own, if any.
             let hasReplica = dice.isTrue(1, of: 3)
             let author = (hasReplica ? "Copy" : "App") + "\(number)"
             return ConsumerSetup(
@@ -324,6 +355,25 @@ extension StoreSetup {
         }
         if kind == .faults || kind == .machine { vary(&dice) }
         if kind == .upkeep { varyUpkeep(&dice) }
+        if kind == .applications { varyApplication(&dice) }
+    }
+
+    /// Contexts that plugins keep, and rows with the changes.
+    private mutating func varyApplication(_ dice: inout Dice) {
+        skips = false
+        keepsIndexes = dice.isTrue(1, of: 2)
+        for consumer in consumers.indices {
+            for hook in consumers[consumer].hooks.indices {
+                consumers[consumer].hooks[hook].hasValues = dice.isTrue(1, of: 3)
+            }
+            guard dice.isTrue(1, of: 3) else { continue }
+            consumers[consumer].hasIndex = true
+            // As that of one with a replica.
+            consumers[consumer].author = "Copy\(consumer)"
+            for hook in consumers[consumer].hooks.indices {
+                consumers[consumer].hooks[hook].name.replace("App", with: "Copy")
+            }
+        }
     }
 
     /// Cleaning by time, and conditions of hooks.

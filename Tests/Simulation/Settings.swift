@@ -8,6 +8,8 @@ struct Settings: Sendable {
     var changedPlugins: [Int: Int] = [:]
     var changedStores: [Int: Int] = [:]
     var isBroken = false
+    /// Whether the last one that was to be read is refused.
+    var isRefused = false
 
     /// How long something may lag in a healthy daemon, in nanoseconds, at most.
     static let healthyLag: Int64 = 6_000_000_000
@@ -16,9 +18,7 @@ struct Settings: Sendable {
         let isShared = files.isShared
         let stores = scenario.stores.prefix(isShared ? 1 : .max).enumerated().map {
             store(scenario, $0, $1, files)
-        }
-
-        .joined(separator: ",")
+        }.joined(separator: ",")
         let configuration = """
             {"version": \(isBroken ? 2 : 1), "logLevel": "trace", "stores": [\(stores)], \
             "plugins": ["\(files.manifest)"]}
@@ -46,6 +46,9 @@ struct Settings: Sendable {
             if consumer.hasFeed {
                 contexts.append(
                     "{\"name\": \"feed\", \"kind\": \"feed\", \"window\": 3, \"healthyLag\": \"\(lag)\"}")
+            }
+            if consumer.hasIndex {
+                contexts.append("{\"name\": \"index\", \"kind\": \"plugin\", \"plugin\": \"p\(index)\"}")
             }
             return """
                 {"name": "\(consumer.author)", "batchWindow": "\(consumer.batchWindow)ms", \
@@ -88,6 +91,7 @@ struct Settings: Sendable {
                 }
                 return """
                     {"name": "\(name)", "kind": "observer", "entity": "\(hook.entity ?? "*")"\(hook.filter.members), \
+                    \(hook.hasValues ? "\"values\": true, " : "")\
                     "calls": "\(hook.isForBatches ? "batch" : "transaction")", \
                     "store": "\(stores)", "consumer": "\(consumer.author)"}
                     """

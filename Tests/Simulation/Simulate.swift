@@ -100,7 +100,8 @@ import PersistentHistory
         let process = csimulation_fork()
         if process == 0 {
             csimulation_take_clock(shared)
-            do { try Run.prepareTemplates(in: folder) } catch {
+            let count = kind == .applications ? Scenario.mostStores : 3
+            do { try Run.prepareTemplates(in: folder, count: count) } catch {
                 say("The stores cannot be made: \(error)")
                 csimulation_exit(1)
             }

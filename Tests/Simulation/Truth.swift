@@ -69,6 +69,12 @@ final class Truth: Sendable {
     }
 
     func isAltered(_ store: String, at time: Int64) { state.withLock { $0.altered[store] = time } }
+
+    /// A migration goes on until it is ended.
+    func isAltered(_ store: String, by change: SchemaChange, _ isDone: Bool, at time: Int64) {
+        if isDone { isAltered(store, at: change == .beginsMigration ? .max / 2 : time) }
+    }
+
     func isLocked(_ store: String) { state.withLock { $0.locked[store] = false } }
     func isReleased(_ store: String) { state.withLock { _ = $0.locked.removeValue(forKey: store) } }
     func lifeBegins(at time: Int64) {
@@ -96,6 +102,10 @@ final class Truth: Sendable {
             case "ordered" where line[1] == "loseHistory" && line[2] == "ok":
                 beginsAgain(line[0], at: line.time)
             case "machine" where line[0] == Machine.isSuspended.rawValue: isSuspended(until: line.time)
+            case "schema":
+                if let change = SchemaChange(rawValue: line[1]) {
+                    isAltered(line[0], by: change, line[2] == "ok", at: line.time)
+                }
             case "held" where line[1] == "exclusively": isLocked(line[0])
             case "released": isReleased(line[0])
             case "left": moves(line[0], away: true, at: line.time)

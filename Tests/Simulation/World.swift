@@ -25,7 +25,7 @@ struct World: Sendable {
         self.files = files
         self.writer = writer
         self.ids = ids
-        plugins = PluginProcesses(truth.record, truth.deliveries)
+        plugins = PluginProcesses(truth, files, writer)
         serviceManager = ServiceManager(files, truth.record)
         requests = Operator(truth: truth, files: files, writer: writer, ids: ids)
     }
@@ -120,6 +120,7 @@ struct World: Sendable {
             let name = scenario.stores[store].name
             record.write("altered", name, writer.order("alter", files.store(name))[0])
             truth.isAltered(name, at: csimulation_now())
+        case .schema(let store, let change): alter(store, change)
         case .backUp(let store):
             let name = scenario.stores[store].name
             record.write("backed up", name, writer.order("backUp", files.store(name)).joined(separator: " "))
@@ -149,6 +150,13 @@ struct World: Sendable {
         let answer = part == .store ? writer.order("letGo", path)[0] : "ok"
         if answer == "ok" { for suffix in sides.suffixes { unlink(path + suffix) } }
         record.write("removed", scenario.stores[store].name, part.rawValue, sides.rawValue, answer)
+    }
+
+    private func alter(_ store: Int, _ change: SchemaChange) {
+        let name = scenario.stores[store].name
+        let answer = writer.order(change.rawValue, files.store(name)).joined(separator: " ")
+        record.write("schema", name, change.rawValue, answer)
+        truth.isAltered(name, by: change, answer == "ok", at: csimulation_now())
     }
 
     private func restore(_ store: Int, inPlace: Bool) {
@@ -229,7 +237,9 @@ struct World: Sendable {
             return settings
         }
         // With such a one it does not start.
-        write(new, isBroken: change == .broken && serviceManager.sawReady)
+        let isBroken = change == .broken && serviceManager.sawReady
+        settings.withLock { $0.isRefused = isBroken }
+        write(new, isBroken: isBroken)
         // Before that, the signal would end it.
         if bySignal, serviceManager.sawReady {
             csimulation_signal(SIGHUP)
@@ -298,6 +308,7 @@ struct World: Sendable {
         for (index, store) in scenario.stores.enumerated() {
             release(index)
             come(index)
+            if scenario.kind == .applications { alter(index, .endsMigration) }
             for part in Part.allCases {
                 repair(index, part)
                 if part != .store { _ = writer.order("endRead", path(index, part)) }
@@ -305,16 +316,23 @@ struct World: Sendable {
             plugins.behave(.well, plugin: "p\(index)")
             record.write("plugin", store.name, Manners.well.rawValue)
         }
-        write(settings.withLock(\.self), isBroken: false)
-        requests.send(.reload, within: Self.limit)
         requests.send(.resume(store: nil))
         for store in scenario.stores {
             for consumer in store.consumers {
                 requests.send(.resume(store: store.name, consumer: consumer.author))
             }
         }
-        guard scenario.kind == .files else { return }
-        // What was removed beside a replica is noticed when it is written.
+        if scenario.kind == .files { touchStores() }
+        // It recovers by itself: a reload would hide it if it did not. Only a configuration that was refused is the
+        // operator's to put right.
+        if !settings.withLock(\.isRefused) { _ = waitUntilLevel() }
+        write(settings.withLock(\.self), isBroken: false)
+        requests.send(.reload, within: Self.limit)
+        if scenario.kind == .files { touchStores() }
+    }
+
+    /// What was removed beside a replica is noticed when it is written.
+    private func touchStores() {
         for store in scenario.stores.indices {
             var attempts = 0
             while !commit(store, "Writer", .both), attempts < 50 {
@@ -366,6 +384,17 @@ struct World: Sendable {
             record.write(
                 "replica", store.name, consumer.author,
                 original == copy ? "equal" : "other: \(copy) \(original)")
+        }
+        for consumer in store.consumers where consumer.hasIndex {
+            let rows = PluginIndex.rows(of: original)
+            let end = csimulation_now() + Self.limit
+            while plugins.index(store.name, consumer.author).rows != rows, csimulation_now() < end {
+                csimulation_sleep(500_000_000)
+            }
+            let found = plugins.index(store.name, consumer.author).rows
+            record.write(
+                "replica", store.name, consumer.author,
+                found == rows ? "equal" : "other index: \(found.sorted { $0.key < $1.key }) \(original)")
         }
     }
 }

@@ -22,7 +22,7 @@ struct Writer: Sendable {
         return line.split(separator: "\t", omittingEmptySubsequences: false).map(String.init)
     }
 
-    private static func line(from descriptor: Int32) -> String? {
+    fileprivate static func line(from descriptor: Int32) -> String? {
         var line: [UInt8] = []
         var byte: UInt8 = 0
         while csimulation_read(descriptor, &byte, 1) == 1 {
@@ -38,6 +38,7 @@ struct Writer: Sendable {
         sqlite3_vfs_find(nil)?.pointee.xSleep = { _, microseconds in microseconds }
         var desk = WriterDesk()
         while let line = line(from: orders) {
+            csimulation_forget_sleep()
             let answer = desk.obey(
                 line.split(separator: "\t", omittingEmptySubsequences: false).map(String.init))
             var bytes = Array((answer.replacing("\n", with: " ") + "\n").utf8)
@@ -51,6 +52,7 @@ private struct WriterDesk {
     private var connections: [String: DatabaseQueue] = [:]
     private var holds: [String: DatabaseQueue] = [:]
     private var readers: [String: DatabaseQueue] = [:]
+    private var migrations: [String: MigratingProcess] = [:]
     private var rows = 0
 
     mutating func obey(_ words: [String]) -> String {
@@ -141,10 +143,14 @@ private struct WriterDesk {
             }
             return try change(path, names.map { "DROP \(kind) \"\($0)\"" }.joined(separator: ";"))
         case "rows": return try "ok\t" + Self.digest(path)
+        case "row": return try "ok\t" + Self.row(path, words[2], words[3])
+        case _ where SchemaChange(rawValue: words[0]) != nil:
+            return try alter(path, SchemaChange(rawValue: words[0]) ?? .addsIndex)
         default: return "failed\tunknown order"
         }
     }
 
+    @discardableResult
     private mutating func change(_ path: String, _ script: String) throws -> String {
         try connection(path, "Writer").inDatabase { db in
             try db.inTransaction(.immediate) {
@@ -185,40 +191,99 @@ private struct WriterDesk {
         let position = try queue.inDatabase { db in
             let before = try Self.newest(db)
             var after = before
+            var isWhole = true
             try db.inTransaction(.immediate) {
-                try Self.make(change, row, db)
+                try Self.make(change, row, db, isOwn: author.hasPrefix("Copy"))
                 after = try Self.newest(db)
+                isWhole = try Self.isWhole(change, after: before, db)
                 return .commit
             }
-            return after > before ? after : nil
+            return after > before && isWhole ? after : nil
         }
         return position.map { "ok\t\($0)" } ?? "none"
+    }
+
+    /// Whether all of it was recorded: some tables may have no triggers for a while.
+    private static func isWhole(_ change: Change, after position: Int64, _ db: Database) throws -> Bool {
+        let recorded = try String.fetchSet(
+            db,
+            sql: """
+                SELECT DISTINCT e.name || ' ' || (c.kind & 3) FROM historyd_change AS c
+                JOIN historyd_entity AS e ON e.shape = c.kind >> 2 WHERE c.id > ?
+                """, arguments: [position])
+        let operations = ["insert": 0, "update": 1, "delete": 2]
+        return change.groups.allSatisfy { recorded.contains("\($0.entity) \(operations[$0.operation] ?? 3)") }
     }
 
     private static func newest(_ db: Database) throws -> Int64 {
         try Int64.fetchOne(db, sql: "SELECT max(id) FROM historyd_change") ?? 0
     }
 
-    private static func make(_ change: Change, _ row: Int, _ db: Database) throws {
-        switch change {
-        case .insertPerson:
-            try db.execute(sql: "INSERT INTO person (name, age) VALUES (?, ?)", arguments: ["p\(row)", row])
-        case .insertItem:
-            try db.execute(sql: "INSERT INTO item VALUES (?, ?)", arguments: ["i\(row)", 1.5])
-        case .updatePerson:
-            try db.execute(sql: "UPDATE person SET age = age + 1 WHERE id = (SELECT max(id) FROM person)")
-        case .deletePerson:
-            try db.execute(sql: "DELETE FROM person WHERE id = (SELECT min(id) FROM person)")
-        case .both:
-            try make(.insertPerson, row, db)
-            try make(.insertItem, row, db)
-            try make(.updatePerson, row, db)
-        case .large:
-            for part in 0..<60 {
-                try db.execute(
-                    sql: "INSERT INTO person (name, age) VALUES (?, ?)", arguments: ["p\(row).\(part)", part])
-            }
+    /// - Parameter isOwn: Whether the rows are those that consumers with copies have for themselves.
+    private static func make(_ change: Change, _ row: Int, _ db: Database, isOwn: Bool = false) throws {
+        let people = isOwn ? "id >= \(ownPeople)" : "id < \(ownPeople)"
+        func insertPerson(_ name: String, _ age: Int) throws {
+            try db.execute(
+                sql: """
+                    INSERT INTO person (id, name, age)
+                    SELECT coalesce(max(id), \(isOwn ? ownPeople : 0)) + 1, ?, ? FROM person WHERE \(people)
+                    """, arguments: [name, age])
         }
+        switch change {
+        case .insertPerson: try insertPerson("p\(row)", row)
+        case .insertItem:
+            try db.execute(
+                sql: "INSERT INTO item VALUES (?, ?)", arguments: [(isOwn ? "own" : "i") + "\(row)", 1.5])
+        case .updatePerson:
+            try db.execute(
+                sql: "UPDATE person SET age = age + 1 WHERE id = (SELECT max(id) FROM person WHERE \(people))")
+        case .deletePerson:
+            try db.execute(
+                sql: "DELETE FROM person WHERE id = (SELECT min(id) FROM person WHERE \(people))")
+        case .both:
+            for part in [Change.insertPerson, .insertItem, .updatePerson] {
+                try make(part, row, db, isOwn: isOwn)
+            }
+        case .large: for part in 0..<60 { try insertPerson("p\(row).\(part)", part) }
+        case .huge: for part in 0..<600 { try insertPerson("p\(row).\(part)", part) }
+        }
+    }
+
+    /// From which id on people are a consumer's own.
+    private static let ownPeople = 1_000_000
+
+    // MARK: Schemas
+
+    private mutating func alter(_ path: String, _ change: SchemaChange) throws -> String {
+        if change == .endsMigration { return migrations.removeValue(forKey: path)?.end() ?? "none" }
+        guard migrations[path] == nil else { return "none" }
+        switch change {
+        case .addsIndex: return try self.change(path, "CREATE INDEX IF NOT EXISTS names ON person (name)")
+        case .renamesColumn:
+            let columns = try connection(path, "Writer").inDatabase { try $0.columns(in: "item").map(\.name) }
+            let (old, new) = columns.contains("price") ? ("price", "cost") : ("cost", "price")
+            return try self.change(path, "ALTER TABLE item RENAME COLUMN \(old) TO \(new)")
+        case .rebuildsTable: return try self.change(path, Self.rebuild)
+        case .migrates, .diesMigrating, .beginsMigration, .endsMigration: return try migrate(path, change)
+        }
+    }
+
+    fileprivate static let rebuild = """
+        CREATE TABLE other (code TEXT PRIMARY KEY, price REAL);
+        INSERT INTO other SELECT * FROM item;
+        DROP TABLE item;
+        ALTER TABLE other RENAME TO item
+        """
+
+    private mutating func migrate(_ path: String, _ change: SchemaChange) throws -> String {
+        guard holds[path] == nil, readers[path] == nil else { return "busy" }
+        // Nobody lets go of a lock while this waits.
+        try self.change(path, "SELECT 1")
+        connections = connections.filter { !$0.key.hasPrefix(path) }
+        guard let process = MigratingProcess(path, dies: change == .diesMigrating) else { return "failed" }
+        if process.begins != "ok" || change != .beginsMigration { return process.end() }
+        migrations[path] = process
+        return "ok"
     }
 
     /// As the page StoreIdentity says it.
@@ -260,14 +325,91 @@ private struct WriterDesk {
         return after > before ? "ok\t\(after)" : "none"
     }
 
-    /// The tables' rows, for comparing.
+    /// The tables' rows, for comparing, without those that consumers with copies have for themselves.
     private static func digest(_ path: String) throws -> String {
-        try DatabaseQueue(path: path).inDatabase { db in
-            try ["person", "item"].map { table in
-                try Row.fetchAll(db, sql: "SELECT * FROM \(table) ORDER BY 1").map { row in
-                    row.databaseValues.map { "\($0)" }.joined(separator: ",")
-                }.joined(separator: ";")
+        try reading(path) { db in
+            try ["person WHERE id < \(ownPeople)", "item WHERE code NOT LIKE 'own%'"].map { table in
+                try Row.fetchAll(db, sql: "SELECT * FROM \(table) ORDER BY 1").map(text).joined(separator: ";")
             }.joined(separator: "|")
         }
+    }
+
+    /// The row with a key; empty if there is none, or it is such a one.
+    private static func row(_ path: String, _ entity: String, _ key: String) throws -> String {
+        try reading(path) { db in
+            let condition =
+                entity == "person" ? "id = ? AND id < \(ownPeople)" : "code = ? AND code NOT LIKE 'own%'"
+            return try Row.fetchOne(db, sql: "SELECT * FROM \(entity) WHERE \(condition)", arguments: [key])
+                .map(text) ?? ""
+        }
+    }
+
+    private static func text(_ row: Row) -> String {
+        row.databaseValues.map { "\($0)" }.joined(separator: ",")
+    }
+
+    private static func reading<T>(_ path: String, _ body: (Database) throws -> T) throws -> T {
+        let queue = try DatabaseQueue(path: path)
+        defer { try? queue.close() }  // Nothing was written.
+        return try queue.inDatabase(body)
+    }
+}
+
+/// A process that migrates a store: SQLite's locks are a process's, and it has none of the store's yet.
+private struct MigratingProcess {
+    private let process: pid_t
+    private let orders: Int32
+    private let answers: Int32
+    /// `ok` once the triggers are gone.
+    let begins: String
+
+    /// - Parameter dies: Whether it ends before it has put the triggers back.
+    init?(_ path: String, dies: Bool) {
+        var (orders, answers): ([Int32], [Int32]) = ([0, 0], [0, 0])
+        guard pipe(&orders) == 0, pipe(&answers) == 0 else { return nil }
+        process = csimulation_fork()
+        if process == 0 {
+            close(orders[1])
+            close(answers[0])
+            Self.migrate(path, dies: dies, orders[0], answers[1])
+        }
+        close(orders[0])
+        close(answers[1])
+        (self.orders, self.answers) = (orders[1], answers[0])
+        begins = Writer.line(from: answers[0]) ?? "failed"
+    }
+
+    func end() -> String {
+        // Processes that were forked since then have this end of the pipe, too: closing it would end nothing.
+        var word = Array("end\n".utf8)
+        _ = csimulation_write_all(orders, &word, word.count)
+        close(orders)
+        let outcome = Writer.line(from: answers) ?? begins
+        close(answers)
+        var signal: Int32 = 0
+        return csimulation_wait(process, &signal) == 0 ? outcome : "failed"
+    }
+
+    private static func migrate(_ path: String, dies: Bool, _ orders: Int32, _ answers: Int32) -> Never {
+        func say(_ text: String) {
+            var bytes = Array("\(text.replacing("\n", with: " "))\n".utf8)
+            _ = csimulation_write_all(answers, &bytes, bytes.count)
+        }
+        do {
+            let migration = try Migration(path)
+            say("ok")
+            _ = Writer.line(from: orders)
+            try DatabaseQueue(path: path).inDatabase { db in
+                try db.inTransaction(.immediate) {
+                    try db.execute(sql: WriterDesk.rebuild)
+                    return .commit
+                }
+            }
+            if !dies { _ = try migration.end() }
+            withExtendedLifetime(migration) { say("ok") }
+        } catch {
+            say("busy \(error)")
+        }
+        csimulation_exit(0)
     }
 }

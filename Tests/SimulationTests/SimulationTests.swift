@@ -99,6 +99,14 @@ import Testing
     }
 
     @Test(
+        "Whatever applications do with their schemas and copies, all is delivered, and plugins have what the store has"
+    )
+    func applications() async throws {
+        let outcome = try await simulate("--kind", "applications", "--seeds", "8", "--jobs", "2")
+        #expect(outcome.status == .exited(0), "\(outcome)")
+    }
+
+    @Test(
         "Whatever a server forgets, says or breaks off, mirrors show the source as it was, and are level in the end"
     )
     func mirrors() async throws {
@@ -134,6 +142,10 @@ import Testing
             ("A state whose -wal is removed twice loses nothing, although its disk is slow", "files", 1007),
             ("A call that was given up is not made again when its session has ended", "isolation", 52021),
             ("A feed that is woken finds what its consumer has processed", "isolation", 9),
+            (
+                "A context in memory is filled again when another process of its plugin runs, without a commit",
+                "applications", 293
+            ),
             ("A snapshot of which the server has lost what was sent is made again", "mirrors", 23),
         ])
     func isMended(what: String, kind: String, seed: Int) async throws {

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
@@ -79,18 +80,21 @@ int trouble_with(int descriptor, int operation) {
     return trouble_at(path, operation);
 }
 
-// What a power failure leaves: of each file what was last synced, under the names of the last sync of their folder. The
-// folder of copies has one for each inode, and links to them under these names.
+// What a power failure leaves: of each file what was last synced, under the names of the last sync of their folder. A folder
+// of copies has one for each inode, and links to them under these names.
 
-static char kept_folder[PATH_MAX], copies_folder[PATH_MAX];
+static struct kept { char folder[PATH_MAX], copies[PATH_MAX]; } kept_folders[16];
+static int kept_count;
 
 void csimulation_keep_synced(const char *folder, const char *copies) {
-    snprintf(kept_folder, sizeof kept_folder, "%s/", folder);
-    snprintf(copies_folder, sizeof copies_folder, "%s/", copies);
+    if (kept_count == (int)(sizeof kept_folders / sizeof *kept_folders)) abort();
+    struct kept *kept = &kept_folders[kept_count++];
+    snprintf(kept->folder, sizeof kept->folder, "%s/", folder);
+    snprintf(kept->copies, sizeof kept->copies, "%s/", copies);
 }
 
-static void name_copy(char *copy, size_t size, ino_t inode) {
-    snprintf(copy, size, "%s.%lu", copies_folder, (unsigned long)inode);
+static void name_copy(const struct kept *kept, char *copy, size_t size, ino_t inode) {
+    snprintf(copy, size, "%s.%lu", kept->copies, (unsigned long)inode);
 }
 
 static ino_t inode_at(const char *folder, const char *name) {
@@ -108,24 +112,25 @@ static void copy_content(const char *path, const char *copy) {
     if (to >= 0) KERNEL(SYS_close, to, 0, 0, 0);
 }
 
-static void for_each_name(const char *folder, void (*body)(const char *name)) {
+static void for_each_name(
+    const struct kept *kept, const char *folder, void (*body)(const struct kept *kept, const char *name)) {
     DIR *names = opendir(folder);
     struct dirent *entry;
-    while (names && (entry = readdir(names))) if (entry->d_name[0] != '.') body(entry->d_name);
+    while (names && (entry = readdir(names))) if (entry->d_name[0] != '.') body(kept, entry->d_name);
     if (names) closedir(names);
 }
 
-static void forget_old_name(const char *name) {
+static void forget_old_name(const struct kept *kept, const char *name) {
     char path[2 * PATH_MAX];
-    if (inode_at(kept_folder, name)) return;
-    snprintf(path, sizeof path, "%s%s", copies_folder, name);
+    if (inode_at(kept->folder, name)) return;
+    snprintf(path, sizeof path, "%s%s", kept->copies, name);
     KERNEL(SYS_unlinkat, AT_FDCWD, path, 0, 0);
 }
 
-static void keep_name(const char *name) {
+static void keep_name(const struct kept *kept, const char *name) {
     char copy[2 * PATH_MAX], path[2 * PATH_MAX];
-    name_copy(copy, sizeof copy, inode_at(kept_folder, name));
-    snprintf(path, sizeof path, "%s%s", copies_folder, name);
+    name_copy(kept, copy, sizeof copy, inode_at(kept->folder, name));
+    snprintf(path, sizeof path, "%s%s", kept->copies, name);
     // Of a file that was never synced nothing but its name is there.
     long file = KERNEL(SYS_openat, AT_FDCWD, copy, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (file >= 0) KERNEL(SYS_close, file, 0, 0, 0);
@@ -133,33 +138,38 @@ static void keep_name(const char *name) {
     KERNEL(SYS_linkat, AT_FDCWD, copy, AT_FDCWD, path);
 }
 
-static void folder_was_synced(void) {
-    for_each_name(copies_folder, forget_old_name);
-    for_each_name(kept_folder, keep_name);
+static void folder_was_synced(const struct kept *kept) {
+    for_each_name(kept, kept->copies, forget_old_name);
+    for_each_name(kept, kept->folder, keep_name);
 }
 
-static void keep_content(const char *name) {
+static void keep_content(const struct kept *kept, const char *name) {
     char path[2 * PATH_MAX], copy[2 * PATH_MAX];
-    snprintf(path, sizeof path, "%s%s", kept_folder, name);
-    name_copy(copy, sizeof copy, inode_at(kept_folder, name));
+    snprintf(path, sizeof path, "%s%s", kept->folder, name);
+    name_copy(kept, copy, sizeof copy, inode_at(kept->folder, name));
     copy_content(path, copy);
 }
 
 void csimulation_all_is_synced(void) {
-    for_each_name(kept_folder, keep_content);
-    folder_was_synced();
+    for (struct kept *kept = kept_folders; kept < kept_folders + kept_count; kept++) {
+        for_each_name(kept, kept->folder, keep_content);
+        folder_was_synced(kept);
+    }
 }
 
 // Subfolders are not followed.
 void was_synced(int descriptor) {
     char path[PATH_MAX], copy[2 * PATH_MAX];
-    size_t length = strlen(kept_folder);
-    if (!length || !find_path(descriptor, path, sizeof path) || strncmp(path, kept_folder, length - 1) != 0) return;
     struct stat status;
-    if (!path[length - 1]) folder_was_synced();
-    if (path[length - 1] != '/' || KERNEL(SYS_fstat, descriptor, &status, 0, 0) < 0) return;
-    name_copy(copy, sizeof copy, status.st_ino);
-    copy_content(path, copy);
+    if (!kept_count || !find_path(descriptor, path, sizeof path)) return;
+    for (struct kept *kept = kept_folders; kept < kept_folders + kept_count; kept++) {
+        size_t length = strlen(kept->folder);
+        if (strncmp(path, kept->folder, length - 1) != 0) continue;
+        if (!path[length - 1]) folder_was_synced(kept);
+        if (path[length - 1] != '/' || KERNEL(SYS_fstat, descriptor, &status, 0, 0) < 0) continue;
+        name_copy(kept, copy, sizeof copy, status.st_ino);
+        copy_content(path, copy);
+    }
 }
 
 // Replacements of libc's functions
@@ -336,11 +346,11 @@ int rename(const char *from, const char *to) {
 
 // Whether a folder contains the run's folder: other programs create and remove files there, too.
 static bool is_above_run(const char *path) {
-    const char *end = strrchr(kept_folder, '/');
-    while (end && end > kept_folder && *--end != '/') {}
+    const char *kept = kept_folders[0].folder, *end = strrchr(kept, '/');
+    while (end && end > kept && *--end != '/') {}
     size_t length = strlen(path);
-    if (!end || length >= (size_t)(end - kept_folder)) return false;
-    return strncmp(kept_folder, path, length) == 0 && (length == 1 || kept_folder[length] == '/');
+    if (!end || length >= (size_t)(end - kept)) return false;
+    return strncmp(kept, path, length) == 0 && (length == 1 || kept[length] == '/');
 }
 
 // What comes and goes there does not depend on the seed.

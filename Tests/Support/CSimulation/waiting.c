@@ -26,6 +26,11 @@ static int64_t deadline(clockid_t clock, const struct timespec *time, bool is_ab
     return when < 0 ? 0 : when;
 }
 
+// How long a process has slept that takes no turns, since that was last forgotten: no time passes for others meanwhile.
+static int64_t slept;
+
+void csimulation_forget_sleep(void) { slept = 0; }
+
 // Clocks
 
 int clock_gettime(clockid_t clock, struct timespec *time) {
@@ -37,7 +42,7 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
     if (is_simulated()) shared->now += 100;
     // The clocks of other threads have negative numbers.
     bool is_cpu = clock == CLOCK_PROCESS_CPUTIME_ID || clock == CLOCK_THREAD_CPUTIME_ID || clock < 0;
-    int64_t now = is_cpu ? 0 : offset(clock) + shared->now;
+    int64_t now = is_cpu ? 0 : offset(clock) + shared->now + slept;
     *time = (struct timespec){now / 1000000000, now % 1000000000};
     return 0;
 }
@@ -66,6 +71,10 @@ time_t time(time_t *time) {
 }
 
 int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, struct timespec *rest) {
+    if (!takes_turns && shared && !(flags & TIMER_ABSTIME)) {
+        slept += nanoseconds(time);
+        return 0;
+    }
     if (!takes_turns) return (int)-KERNEL(SYS_clock_nanosleep, clock, flags, time, rest);
     wait_for(NULL, deadline(clock, time, flags & TIMER_ABSTIME), NULL, 0);
     return 0;

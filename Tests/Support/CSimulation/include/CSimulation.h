@@ -89,10 +89,13 @@ void csimulation_lose_events(void);
 void csimulation_kill_at_write(int number);
 
 // Copies files of a folder to another one whenever they are synced, and gives the copies their names whenever the
-// folder is: these have what a power failure leaves.
+// folder is: these have what a power failure leaves. For several folders, and for processes that are forked.
 void csimulation_keep_synced(const char *folder, const char *copies);
-// Everything that is in that folder now is on the disk.
+// Everything that is in those folders now is on the disk.
 void csimulation_all_is_synced(void);
+
+// To a process that takes no turns, its own sleep takes time, of which others notice nothing. This forgets it.
+void csimulation_forget_sleep(void);
 
 // A process that the daemon has started: one of the world's threads, which holds its ends of the pipes.
 struct csimulation_child {
