@@ -65,6 +65,8 @@ extension World {
         case .ignoresRows: order("ignoreRows", setup.name)
         case .losesHistory:
             if order("loseHistory", setup.name) { truth.beginsAgain(setup.name, at: csimulation_now()) }
+        // Without it no daemon begins.
+        case .hidesProgram where !serviceManager.sawReady: break
         case .hidesProgram:
             rename(files.program(of: store), files.program(of: store) + ".away")
             requests.send(.restartPlugin("p\(files.isShared ? 0 : store)"), within: 15_000_000_000)

@@ -8,8 +8,6 @@ struct Settings: Sendable {
     var changedPlugins: [Int: Int] = [:]
     var changedStores: [Int: Int] = [:]
     var isBroken = false
-    /// Whether the last one that was to be read is refused.
-    var isRefused = false
 
     /// How long something may lag in a healthy daemon, in nanoseconds, at most.
     static let healthyLag: Int64 = 6_000_000_000

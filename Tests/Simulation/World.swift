@@ -13,7 +13,7 @@ struct World: Sendable {
     /// By a store's index.
     let ids: [String]
     let plugins: PluginProcesses
-    private let serviceManager: ServiceManager
+    let serviceManager: ServiceManager
     let requests: Operator
     private let settings = Locked(Settings())
 
@@ -237,9 +237,7 @@ struct World: Sendable {
             return settings
         }
         // With such a one it does not start.
-        let isBroken = change == .broken && serviceManager.sawReady
-        settings.withLock { $0.isRefused = isBroken }
-        write(new, isBroken: isBroken)
+        write(new, isBroken: change == .broken && serviceManager.sawReady)
         // Before that, the signal would end it.
         if bySignal, serviceManager.sawReady {
             csimulation_signal(SIGHUP)
@@ -323,9 +321,8 @@ struct World: Sendable {
             }
         }
         if scenario.kind == .files { touchStores() }
-        // It recovers by itself: a reload would hide it if it did not. Only a configuration that was refused is the
-        // operator's to put right.
-        if !settings.withLock(\.isRefused) { _ = waitUntilLevel() }
+        // It recovers by itself: a reload would hide it if it did not.
+        _ = waitUntilLevel(beforeReload: true)
         write(settings.withLock(\.self), isBroken: false)
         requests.send(.reload, within: Self.limit)
         if scenario.kind == .files { touchStores() }
@@ -342,14 +339,14 @@ struct World: Sendable {
         }
     }
 
-    private func waitUntilLevel() -> Bool {
+    private func waitUntilLevel(beforeReload: Bool = false) -> Bool {
         let end = csimulation_now() + Self.limit
         var missing: [String] = []
         while csimulation_now() < end {
             // That is an operator's to do.
             for store in scenario.stores where store.skips { requests.retry(store.name) }
             missing = truth.missing
-            if missing.isEmpty { missing = notWell }
+            if missing.isEmpty { missing = notWell(beforeReload: beforeReload) }
             if missing.isEmpty { return true }
             csimulation_sleep(300_000_000)
         }
@@ -357,18 +354,18 @@ struct World: Sendable {
         return false
     }
 
-    /// What the daemon says that is not as it should be in the end.
-    private var notWell: [String] {
+    /// What the daemon says that is not as it should be in the end. What it refused to read is the operator's to put right.
+    private func notWell(beforeReload: Bool) -> [String] {
         guard let status = requests.status(), let health = requests.health() else {
             return ["It does not answer."]
         }
         // One that rests is opened again as soon as something is committed.
-        return status.stores.filter { ![.open, .resting].contains($0.state) }.map {
-            "\($0.name) is \($0.state)"
-        }
-            + status.stores.flatMap(\.consumers).filter { $0.state != .level }.map {
-                "\($0.store) \($0.consumer) is \($0.state)"
-            } + health.reasons.map { "It is \(health.verdict): \($0.message)" }
+        let stores = status.stores.filter { ![.open, .resting].contains($0.state) }
+        let consumers = status.stores.flatMap(\.consumers).filter { $0.state != .level }
+        let reasons = health.reasons.filter { !beforeReload || $0.cause != .reloadRefused }
+        return stores.map { "\($0.name) is \($0.state)" }
+            + consumers.map { "\($0.store) \($0.consumer) is \($0.state)" }
+            + reasons.map { "It is \(health.verdict): \($0.message)" }
     }
 
     /// A context that has failed is tried again after a while.
