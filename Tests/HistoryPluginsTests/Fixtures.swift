@@ -149,7 +149,7 @@ func withCoprocess<Result: Sendable>(
         switch event {
         case .ended(let failure, _, _, _): journal.logger.warning("ended", metadata: ["error": "\(failure)"])
         case .unstartable: journal.logger.warning("unstartable")
-        case .works: break
+        case .works, .began: break
         }
     }
     return try await withThrowingTaskGroup(of: Void.self) { group in
