@@ -13,6 +13,7 @@ final class Truth: Sendable {
         var locked: [String: Bool] = [:]
         var began: Int64 = 0
         var altered: [String: Int64] = [:]
+        var migrating: Set<String> = []
         var restored: [String: Int64] = [:]
         var suspended: Int64?
         /// Stores that are not in their folder, and when each last left it or came.
@@ -72,7 +73,12 @@ final class Truth: Sendable {
 
     /// A migration goes on until it is ended.
     func isAltered(_ store: String, by change: SchemaChange, _ isDone: Bool, at time: Int64) {
-        if isDone { isAltered(store, at: change == .beginsMigration ? .max / 2 : time) }
+        guard isDone else { return }
+        state.withLock { state in
+            if change == .beginsMigration { state.migrating.insert(store) }
+            if change == .endsMigration { state.migrating.remove(store) }
+            state.altered[store] = time
+        }
     }
 
     func isLocked(_ store: String) { state.withLock { $0.locked[store] = false } }
@@ -127,9 +133,12 @@ final class Truth: Sendable {
         wasNeverOpen(store) && time > state.withLock { $0.began } + 2_500_000_000
     }
 
-    /// Whether a column has just come: that is no transaction, and no lag, while the daemon finds out.
+    /// Whether a column has just come, or a migration is under way: that is no transaction, and no lag, while the daemon finds out.
     func wasJustAltered(_ store: String, at time: Int64) -> Bool {
-        state.withLock { $0.altered[store].map { time < $0 + 1_000_000_000 } ?? false }
+        state.withLock { state in
+            state.migrating.contains(store)
+                || state.altered[store].map { time < $0 + 1_000_000_000 } ?? false
+        }
     }
 
     /// Whether the daemon may not have found out yet that it is another state of the store.
