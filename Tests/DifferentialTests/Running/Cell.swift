@@ -26,6 +26,13 @@ enum Cell: Hashable, CustomStringConvertible {
 
     var isNull: Bool { self == .null }
 
+    /// The number that a text is, as a numeric affinity takes it.
+    var asNumber: Cell {
+        guard case .text(let bytes) = self else { return self }
+        let text = String(decoding: bytes, as: UTF8.self)
+        return Int64(text).map(Cell.integer) ?? Double(text).map(Cell.number) ?? self
+    }
+
     var description: String {
         switch self {
         case .null: "NULL"

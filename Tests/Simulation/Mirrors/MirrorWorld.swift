@@ -33,7 +33,11 @@ struct MirrorWorld {
         source = SimulatedSource(files, Dice(seed: scenario.seed &+ 1 << 33)) { [programs] in programs.signal()
         }
         let saysCompleted = dice.isTrue(1, of: 2)
-        server.content.withLock { $0.saysCompleted = saysCompleted }
+        // With little of it, snapshots and groups have several parts.
+        let maximumPayload = dice.isTrue(1, of: 2) ? 1 << 20 : dice.element([4_608, 6_000])
+        server.content.withLock {
+            ($0.saysCompleted, $0.maximumPayload) = (saysCompleted, maximumPayload)
+        }
     }
 
     mutating func run() throws {

@@ -23,7 +23,7 @@ final class ScriptedConnection: StreamConnection {
         guard server.add(self) else { throw NATSError(call: "connect", reason: "Connection refused") }
     }
 
-    var maximumPayload: Int { 1 << 20 }
+    var maximumPayload: Int { server.content.withLock(\.maximumPayload) }
     var refusal: String { "" }
     var isOver: Bool { state.withLock(\.isOver) }
 
@@ -50,6 +50,9 @@ final class ScriptedConnection: StreamConnection {
         _ subject: String, reply: String?, fields: [(name: String, value: String)], _ body: [UInt8]
     ) throws {
         csimulation_sleep(20_000)
+        // A server closes the connection of who sends more.
+        let headers = fields.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count + 4 }
+        if headers + body.count > maximumPayload { end() }
         try check("publish on \(subject)")
         server.take(ScriptedMessage(subject, reply: reply ?? "", fields, body), from: self)
         try check("publish on \(subject)")

@@ -27,6 +27,7 @@ final class ScriptedServer: Sendable {
         var trouble = Trouble()
         /// As servers from 2.10 on do.
         var saysCompleted = false
+        var maximumPayload = 1 << 20
         var number = 0
         /// Messages of publishers that do not continue the one before them.
         var unchained: [String] = []
