@@ -26,6 +26,8 @@ final class PublishSession {
     var writer: StreamWriter
     /// As of the last check.
     private var state: StreamState
+    /// When the stream of snapshots was created.
+    private let snapshotsCreated: String
     var beginning = StreamBeginning()
     var bytesSinceSnapshot = 0
     var snapshotPause = GrowingPause(first: .seconds(60), longest: .seconds(3600))
@@ -49,6 +51,7 @@ final class PublishSession {
         described = GroupHeader.Source(
             entities: try EntityChoice(publication.entities).digest, promotion: try source.promotion())
         state = try jetStream.state(of: names.history)
+        snapshotsCreated = try jetStream.state(of: names.snapshots).created
         writer = try StreamWriter(
             jetStream.connection, names.history, after: state.last, window: publication.window)
     }
@@ -124,6 +127,10 @@ final class PublishSession {
             throw SessionOver(description: "\(names.history) was made again, or set back")
         }
         guard new.messages > 0 else { throw SessionOver(description: "\(names.history) has no messages left") }
+        // Followers need both, and a session makes what is missing.
+        guard try jetStream.state(of: names.snapshots).created == snapshotsCreated else {
+            throw SessionOver(description: "\(names.snapshots) was made again")
+        }
         state = new
         try lookAtBeginning()
         if new.last != writer.lastSequence { return try fenceAgain() }
