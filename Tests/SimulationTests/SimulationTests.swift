@@ -147,7 +147,7 @@ import Testing
                 "applications", 293
             ),
             ("A stream of snapshots that is gone is missed within seconds", "mirrors", 109),
-            ("A snapshot of which the server has lost what was sent is made again", "mirrors", 23),
+            ("A snapshot of which the server has lost what was sent is made again", "mirrors", 1017),
         ])
     func isMended(what: String, kind: String, seed: Int) async throws {
         let outcome = try await simulate("--kind", kind, "--seeds", "1", "--from", "\(seed)")
