@@ -486,7 +486,8 @@ struct FolderOfStoresTests {
             try await bench.sql("INSERT INTO person (id) VALUES (1001)", of: bench.path("tenants/c.sqlite"))
             try await eventually("what was committed under another name") { try delivered().contains("p1001") }
             #expect(try bench.calls().last?.params.store == "tenant-c")
-            #expect(daemon.problems(bench) == [])
+            // A busy daemon may have been woken by the log's renaming, and find that the rest has gone.
+            #expect(daemon.problems(bench).filter { !$0.contains("event=storeReplaced store=tenant-b") } == [])
             try await daemon.stop()
         }
     }
