@@ -32,15 +32,11 @@ struct JSONInput {
     }
 
     var firstInvalidByte: Int? {
-        var decoder = UTF8.ForwardParser()
-        var iterator = bytes.makeIterator()
-        var valid = 0
-        while true {
-            switch decoder.parseScalar(from: &iterator) {
-            case .valid(let scalar): valid += scalar.count
-            case .emptyInput: return nil
-            case .error: return valid
-            }
+        do throws(UTF8.ValidationError) {
+            _ = try UTF8Span(validating: bytes.span)
+            return nil
+        } catch {
+            return error.byteOffsets.lowerBound
         }
     }
 
