@@ -60,7 +60,7 @@ package struct Follower: Worker {
 
     /// A mirror is a copy: a damaged one is moved aside and filled again.
     private func moveAside(_ error: any Error) {
-        if let lack = error as? FreeSpace.Lack { status.lacks(lack.needed) }
+        if let lack = error as? FreeSpace.Lack { status.lacks(lack) }
         guard let error = error as? HistoryError, error.code == .replicaDamaged else { return }
         do {
             let path = try Mirror.moveAside(following.path)
@@ -76,12 +76,12 @@ package struct Follower: Worker {
         _ jetStream: JetStream, _ pending: PendingDownload, isOnce: Bool, _ repairs: inout RepairPause,
         _ succeeded: () -> Void
     ) throws {
-        try awaitSpace(isOnce: isOnce)
         let lock = try MirrorLock(following.path)
         defer { withExtendedLifetime(lock) {} }
         let mirror = try Mirror(
             following.path, of: following.name, entities: EntityChoice(following.entities))
         defer { try? mirror.close() }
+        if !isOnce { try awaitSpace(for: mirror, jetStream) }
         var snapshots = SnapshotFetcher(
             jetStream: jetStream, names: names, folder: following.folder, logger: logger, pending: pending,
             unlessStopped: unlessStopped
@@ -147,10 +147,20 @@ package struct Follower: Worker {
         }
     }
 
-    /// Data that do not fit are not fetched again and again: this waits for space.
-    private func awaitSpace(isOnce: Bool) throws {
-        guard !isOnce, let lack = status.lack else { return }
-        while FreeSpace.half(of: following.folder) < lack {
+    /// Data that do not fit are not fetched again and again: this waits for space, or, where a group does not fit, until
+    /// the stream goes on without it.
+    private func awaitSpace(for mirror: Mirror, _ jetStream: JetStream) throws {
+        guard let lack = status.lack else { return }
+        var seen: StreamState?
+        while FreeSpace.half(of: following.folder) < lack.needed {
+            guard mirror.isThere else {
+                throw SessionOver(description: "the mirror was removed or replaced")
+            }
+            if !lack.isOfSnapshot, case let state = try jetStream.state(of: names.history), state != seen {
+                seen = state
+                let end = try StreamEnd(names, jetStream)
+                guard decision(mirror.position, end) == .goOn else { break }
+            }
             if try isStopped(waitingFor: [], until: .now + Self.spaceInterval) { return }
         }
         status.lacks(nil)

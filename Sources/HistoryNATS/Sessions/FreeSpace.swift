@@ -8,6 +8,7 @@ package enum FreeSpace {
     struct Lack: Error, CustomStringConvertible {
         let needed: Int
         let folder: String
+        var isOfSnapshot = false
 
         var description: String {
             "No space left in \"\(folder)\": \(needed) bytes are more than half of what is free"

@@ -103,7 +103,9 @@ struct SnapshotFetcher {
 
     private func apply(_ head: SnapshotHeads.Head, to mirror: Mirror) throws {
         let bytes = head.content.bytes
-        guard bytes <= FreeSpace.half(of: folder) else { throw FreeSpace.Lack(needed: bytes, folder: folder) }
+        guard bytes <= FreeSpace.half(of: folder) else {
+            throw FreeSpace.Lack(needed: bytes, folder: folder, isOfSnapshot: true)
+        }
         try apply(parts(head.header, from: head.content.firstSequence, nil, atMost: bytes), to: mirror)
     }
 

@@ -11,7 +11,7 @@ package final class WorkerStatus: Sendable {
         var failingSince: ContinuousClock.Instant?
         var lastForeign: ForeignNote?
         var failures = FailureReports()
-        var lack: Int?
+        var lack: FreeSpace.Lack?
 
         mutating func fail() {
             if failingSince == nil { failingSince = .now }
@@ -163,9 +163,9 @@ package final class WorkerStatus: Sendable {
     }
 
     /// How many bytes must be free before it continues; nil if there is enough space.
-    var lack: Int? { state.withLock { $0.lack } }
+    var lack: FreeSpace.Lack? { state.withLock { $0.lack } }
 
-    func lacks(_ bytes: Int?) { state.withLock { $0.lack = bytes } }
+    func lacks(_ lack: FreeSpace.Lack?) { state.withLock { $0.lack = lack } }
 
     func refused() { state.withLock { $0.report.refusals += 1 } }
 
