@@ -35,7 +35,7 @@ struct Assembly: Sendable {
 extension ServedStore {
     /// - Parameters:
     ///   - plugins: The endpoints that answer calls now, by plugin name.
-    ///   - starts: Tells of their processes.
+    ///   - starts: Notifies of their processes.
     init(_ store: StoreConfiguration, plugins: Locked<[String: any HookEndpoint]>, starts: PluginStarts) {
         let rule = DeliveryRule(
             authors: Set(names: store.authors.map(\.name)), deliversUnlisted: store.unlistedAuthors == .deliver,

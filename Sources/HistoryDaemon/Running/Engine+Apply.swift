@@ -88,7 +88,7 @@ extension Engine {
     private func change(to next: [String: RunningPlugin], _ changes: ReloadReport.Changes) async {
         for name in changes.ended + changes.changed { await plugins[name]?.stop() }
         plugins = next
-        // Before they start, for what is told of that calls them.
+        // Before they start: contexts that are notified of that call them.
         endpoints.withLock { $0 = next.mapValues(\.endpoint) }
         for name in changes.begun + changes.changed {
             if let coprocess = next[name]?.coprocess { plugins[name]?.service = pluginHost.start(coprocess) }

@@ -1,7 +1,7 @@
 import PersistentHistory
 
-/// Tells whoever keeps contexts with a plugin that a process of it has begun: a reload, a restart or its end has put it
-/// in the place of another one.
+/// Notifies consumers that have contexts with a plugin when a process of it begins. A reload, a restart or a crash puts one
+/// in the place of another.
 final class PluginStarts: Sendable {
     private struct Watchers {
         var lastNumber = 0

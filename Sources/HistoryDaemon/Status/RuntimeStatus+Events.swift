@@ -137,7 +137,7 @@ extension RuntimeStatus.Store {
         case .hookRecovered(let consumer, let hook, _, _):
             change(consumer, mayChangeLine: true) {
                 $0.heldHooks.remove(hook)
-                // After a call that told of lost history, nothing may follow.
+                // Nothing may follow, such as after a notice of lost history.
                 if $0.failure?.hook == hook { $0.failure = nil }
             }
         case .deadLetterKept(let consumer, let hook, _, _, _):

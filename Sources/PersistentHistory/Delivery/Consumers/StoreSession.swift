@@ -147,7 +147,9 @@ actor StoreSession {
             for beginning in opened.beginnings where !isSingleRun {
                 let consumer = beginning.consumer
                 for context in consumer.pluginContexts {
-                    group.addTask { await self.follow(context, of: consumer.author) }
+                    // From before the contexts are opened.
+                    let processes = context.endpoint.processes
+                    group.addTask { await self.follow(processes, of: context.plugin, for: consumer.author) }
                 }
             }
             group.addTask { await onPool { await opened.state.connection.keepLogShort() } }
@@ -177,10 +179,8 @@ actor StoreSession {
     }
 
     /// A context that a plugin has in memory is gone with the plugin's process: it is filled again without a commit.
-    private nonisolated func follow(_ context: PluginContext, of author: String) async {
-        for await process in context.endpoint.processes {
-            perform(for: author) { $0.pluginBegan(context.plugin, process) }
-        }
+    private nonisolated func follow(_ processes: AsyncStream<Int>, of plugin: String, for author: String) async {
+        for await process in processes { perform(for: author) { $0.pluginBegan(plugin, process) } }
     }
 
     private func clean() async {
