@@ -179,7 +179,8 @@ actor StoreSession {
     }
 
     /// A context that a plugin has in memory is gone with the plugin's process: it is filled again without a commit.
-    private nonisolated func follow(_ processes: AsyncStream<Int>, of plugin: String, for author: String) async {
+    private nonisolated func follow(_ processes: AsyncStream<Int>, of plugin: String, for author: String) async
+    {
         for await process in processes { perform(for: author) { $0.pluginBegan(plugin, process) } }
     }
 
