@@ -204,7 +204,7 @@ struct Operator: Sendable {
             }
             guard let copy = report.contexts.first(where: { $0.kind == "replica" }), copy.problem == nil,
                 copy.lag?.transactions == 0, truth.commits(store.name).count == commits.count,
-                !truth.wasJustAltered(store.name, at: csimulation_now())
+                !truth.wasJustAltered(store.name, at: csimulation_now()), !truth.hasCutReplica(store.name)
             else { continue }
             let original = writer.order("rows", files.store(store.name))
             let rows = writer.order("rows", files.replica(store.name, consumer.author))

@@ -14,6 +14,8 @@ final class Truth: Sendable {
         var began: Int64 = 0
         var altered: [String: Int64] = [:]
         var migrating: Set<String> = []
+        /// How many commits a store had when somebody removed its replica's `-wal` or `-shm` in this life.
+        var cut: [String: Int] = [:]
         var restored: [String: Int64] = [:]
         var suspended: Int64?
         /// Stores that are not in their folder, and when each last left it or came.
@@ -144,6 +146,15 @@ final class Truth: Sendable {
     /// Whether the daemon may not have found out yet that it is another state of the store.
     func wasJustRestored(_ store: String, at time: Int64) -> Bool {
         state.withLock { $0.restored[store].map { time < $0 + 5_000_000_000 } ?? false }
+    }
+
+    func replicaIsCut(_ store: String) {
+        state.withLock { $0.cut[store] = $0.commits[store]?.count ?? 0 }
+    }
+
+    /// Whether the replica has lost files and was not written since: only then the daemon notices.
+    func hasCutReplica(_ store: String) -> Bool {
+        state.withLock { state in state.cut[store].map { state.commits[store]?.count ?? 0 <= $0 } ?? false }
     }
 
     func isAway(_ store: String) -> Bool { state.withLock { $0.away.contains(store) } }

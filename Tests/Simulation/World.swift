@@ -149,6 +149,7 @@ struct World: Sendable {
         let path = path(store, part)
         let answer = part == .store ? writer.order("letGo", path)[0] : "ok"
         if answer == "ok" { for suffix in sides.suffixes { unlink(path + suffix) } }
+        if part == .replica { truth.replicaIsCut(scenario.stores[store].name) }
         record.write("removed", scenario.stores[store].name, part.rawValue, sides.rawValue, answer)
     }
 
