@@ -101,25 +101,25 @@ import Testing
 
     @Test func aStoreIsADatabaseWithTables() async throws {
         let folder = try TemporaryFolder()
-        func look(_ name: String) -> FolderContents.Look {
+        func look(_ name: String) throws -> FolderContents.Look {
             let descriptor = open(folder.path, O_RDONLY | O_DIRECTORY)
             defer { close(descriptor) }
-            return StoreFileLook.look(name, in: descriptor)
+            return try StoreFileLook.look(name, in: descriptor)
         }
-        #expect(look("missing") == .nothing)
+        #expect(try look("missing") == .nothing)
         try folder.write("empty", "")
-        #expect(look("empty") == .unready)
+        #expect(try look("empty") == .unready)
         try folder.write("short", "SQLite form")
-        #expect(look("short") == .unready)
+        #expect(try look("short") == .unready)
         try folder.write(
             "text", "no database, and longer than a header of one would be, because all of that is read")
-        #expect(look("text") == .unfit(.notADatabase))
+        #expect(try look("text") == .unfit(.notADatabase))
         symlink("/etc/passwd", folder.file("link"))
-        #expect(look("link") == .unfit(.link))
+        #expect(try look("link") == .unfit(.link))
         mkfifo(folder.file("fifo"), 0o600)
-        #expect(look("fifo") == .unfit(.notAFile))
+        #expect(try look("fifo") == .unfit(.notAFile))
         mkdir(folder.file("folder"), 0o700)
-        #expect(look("folder") == .unfit(.notAFile))
+        #expect(try look("folder") == .unfit(.notAFile))
 
         for mode in ["delete", "wal"] {
             let name = "\(mode).sqlite"
@@ -129,18 +129,18 @@ import Testing
             }
             try run("PRAGMA journal_mode = \(mode)")
             if mode == "delete" { try run("PRAGMA user_version = 1") }
-            #expect(look(name) == .unready, "\(mode)")
+            #expect(try look(name) == .unready, "\(mode)")
             try run("CREATE TABLE t (x); INSERT INTO t VALUES (zeroblob(100000))")
-            #expect(look(name) == .store, "\(mode)")
+            #expect(try look(name) == .store, "\(mode)")
             try queue.close()
         }
         // A part of it has been copied.
         let bytes = try Data(contentsOf: URL(filePath: folder.file("delete.sqlite")))
         try bytes.prefix(50_000).write(to: URL(filePath: folder.file("part")))
-        #expect(look("part") == .unready)
+        #expect(try look("part") == .unready)
         try bytes.write(to: URL(filePath: folder.file("part")))
-        #expect(look("part") == .store)
+        #expect(try look("part") == .store)
         link(folder.file("part"), folder.file("other"))
-        #expect(look("other") == .unfit(.otherNames))
+        #expect(try look("other") == .unfit(.otherNames))
     }
 }

@@ -151,6 +151,8 @@ final class FolderScan {
         LinkFreeFolders.add(folder)
     }
 
+    private var list: String { "list the folder \"\(rules.folder)\"" }
+
     private var unreadable: ObserverError {
         ObserverError(
             .unreadable, "The folder \"\(rules.folder)\" cannot be read: Permission denied.",
@@ -163,16 +165,21 @@ final class FolderScan {
         var rest = [path]
         while let path = rest.popLast() {
             guard let descriptor = open(path) else {
-                if path.isEmpty, errno == EACCES { throw unreadable }
+                let number = errno
+                if path.isEmpty, number == EACCES { throw unreadable }
+                try ObserverError.checkNoLack(number, to: list)
                 continue
             }
             defer { close(descriptor) }
             let mask = Self.ofPath | UInt32(IN_MASK_ADD)
             guard let watch = try inotify.add("/proc/self/fd/\(descriptor)", mask) else { continue }
             folders[watch] = path
-            guard let list = fdopendir(dup(descriptor)) else { continue }
-            defer { closedir(list) }
-            while let entry = readdir(list) {
+            guard let names = fdopendir(dup(descriptor)) else {
+                try ObserverError.checkNoLack(errno, to: list)
+                continue
+            }
+            defer { closedir(names) }
+            while let entry = readdir(names) {
                 let name = OpenFiles.name(of: entry)
                 if name == "." || name == ".." { continue }
                 let below = path.isEmpty ? name : "\(path)/\(name)"
@@ -238,13 +245,14 @@ final class FolderScan {
 
     private func look(_ path: String) throws(ObserverError) -> FolderContents.Look {
         guard let folder = open(path.utf8.contains(UInt8(ascii: "/")) ? PathNames.parent(of: path) : "") else {
+            try ObserverError.checkNoLack(errno, to: list)
             return .nothing
         }
         defer { close(folder) }
         let name = PathNames.inReverse(path).first ?? path
         // Only its service reads a served store.
         let isServed = contents.isStore(path)
-        let look = StoreFileLook.look(name, in: folder, isServed: isServed)
+        let look = try StoreFileLook.look(name, in: folder, isServed: isServed)
         switch look {
         case .unready, .unfit(.notADatabase), .unfit(.otherNames):
             let before = watchesOfUnready[path] ?? []
@@ -257,7 +265,7 @@ final class FolderScan {
             }
             // Catches writes from before the watch was placed.
             if watchesOfUnready[path] ?? [] != before {
-                return StoreFileLook.look(name, in: folder, isServed: isServed)
+                return try StoreFileLook.look(name, in: folder, isServed: isServed)
             }
         default: break
         }

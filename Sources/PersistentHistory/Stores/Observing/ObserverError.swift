@@ -65,6 +65,11 @@ public struct ObserverError: Error, Sendable, CustomStringConvertible {
         return ObserverError(code, "Cannot \(what): \(reason).", hint: hint, errno: number)
     }
 
+    /// A lack of descriptors or memory says nothing of what is there, so that it counts neither as gone nor as empty.
+    static func checkNoLack(_ number: Int32, to what: String) throws(ObserverError) {
+        if [EMFILE, ENFILE, ENOMEM].contains(number) { throw failed(to: what, number) }
+    }
+
     private static func text(of number: Int32) -> String {
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
             guard let start = buffer.baseAddress, strerror_r(number, start, buffer.count) == 0 else {

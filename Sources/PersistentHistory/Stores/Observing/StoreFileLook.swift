@@ -8,7 +8,10 @@ enum StoreFileLook {
     /// Looks at a file in an open folder.
     ///
     /// - Parameter isServed: Whether the file is served as a store. It is then not opened.
-    static func look(_ name: String, in folder: Int32, isServed: Bool = false) -> FolderContents.Look {
+    /// - Throws: Where descriptors or memory are lacking.
+    static func look(_ name: String, in folder: Int32, isServed: Bool = false) throws(ObserverError)
+        -> FolderContents.Look
+    {
         var status = stat()
         guard fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 else { return .nothing }
         switch status.st_mode & S_IFMT {
@@ -27,7 +30,11 @@ enum StoreFileLook {
             fstatat(folder, name + "-wal", &wal, AT_SYMLINK_NOFOLLOW) == 0 && wal.st_size > firstFrame
         let file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
         // Opening it as a store reports what to do about its permissions.
-        guard file >= 0 else { return errno == ENOENT ? .nothing : errno == EACCES ? .store : .unready }
+        guard file >= 0 else {
+            let number = errno
+            try ObserverError.checkNoLack(number, to: "open \"\(name)\"")
+            return number == ENOENT ? .nothing : number == EACCES ? .store : .unready
+        }
         defer { close(file) }
         var header = [UInt8](repeating: 0, count: headerSize)
         let count = pread(file, &header, header.count, 0)
