@@ -111,40 +111,60 @@ extension ControlHandler {
             })
     }
 
-    /// Makes each call once more: those that succeed are removed.
+    /// Makes each call once more: those that succeed are removed. Of several requests for one store, one has its turn.
     func retry(_ selection: DeadLetterSelection) async throws -> DeadLetterOutcome {
         var outcome = DeadLetterOutcome(delivered: [], failed: [])
-        for (store, numbered) in try await letters(selection) {
-            let id = "\(store.name):\(numbered.number)"
-            let letter = numbered.letter
-            var reason: String?
-            var counts = true
-            if let hook = engine.registry.hook(named: letter.hook) {
-                let header = HookCallHeader(
-                    store: store.name, consumer: letter.consumer, hook: hook.name, hookID: hook.id,
-                    delivery: letter.delivery)
-                // The batch of a merge hook has already been merged: its decision comes too late.
-                if case .failure(let failure) = await hook.call(header, letter.method, kept: letter.call) {
-                    (reason, counts) = (failure.message, failure.reason != .daemonLacks)
-                }
-            } else {
-                reason = "There is no hook \"\(letter.hook)\" any more."
+        let chosen = Dictionary(grouping: try await letters(selection), by: \.store.name)
+        for (name, letters) in chosen.sorted(by: { $0.key < $1.key }) {
+            guard let store = letters.first?.store else { continue }
+            let turn = retries.withLock { retries in
+                let turn = retries[name] ?? AsyncLock()
+                retries[name] = turn
+                return turn
             }
-            if let reason {
-                if counts { try await store.control.noteFailure(of: numbered.number, reason) }
-                outcome.failed?.append(.init(id: id, reason: reason))
-            } else {
-                _ = try await store.control.dropDeadLetter(numbered.number)
-                outcome.delivered?.append(id)
-                logger.notice(
-                    "Dead letter \"\(id)\" was delivered to \"\(letter.hook)\".",
-                    metadata: [
-                        "store": "\(store.name)", "consumer": "\(letter.consumer)",
-                        "hook": "\(letter.hook)", "delivery": "\(letter.delivery)",
-                    ])
+            await turn.lock()
+            defer { turn.unlock() }
+            try Task.checkCancellation()
+            // Another request may have had the turn, and delivered some.
+            let left = Set(try await store.control.deadLetters().map(\.number))
+            for (_, letter) in letters where left.contains(letter.number) {
+                try await retry(letter, in: store, &outcome)
             }
         }
         return outcome
+    }
+
+    private func retry(
+        _ numbered: NumberedDeadLetter, in store: RunningStore, _ outcome: inout DeadLetterOutcome
+    ) async throws {
+        let id = "\(store.name):\(numbered.number)"
+        let letter = numbered.letter
+        var reason: String?
+        var counts = true
+        if let hook = engine.registry.hook(named: letter.hook) {
+            let header = HookCallHeader(
+                store: store.name, consumer: letter.consumer, hook: hook.name, hookID: hook.id,
+                delivery: letter.delivery)
+            // The batch of a merge hook has already been merged: its decision comes too late.
+            if case .failure(let failure) = await hook.call(header, letter.method, kept: letter.call) {
+                (reason, counts) = (failure.message, failure.reason != .daemonLacks)
+            }
+        } else {
+            reason = "There is no hook \"\(letter.hook)\" any more."
+        }
+        if let reason {
+            if counts { try await store.control.noteFailure(of: numbered.number, reason) }
+            outcome.failed?.append(.init(id: id, reason: reason))
+        } else {
+            _ = try await store.control.dropDeadLetter(numbered.number)
+            outcome.delivered?.append(id)
+            logger.notice(
+                "Dead letter \"\(id)\" was delivered to \"\(letter.hook)\".",
+                metadata: [
+                    "store": "\(store.name)", "consumer": "\(letter.consumer)",
+                    "hook": "\(letter.hook)", "delivery": "\(letter.delivery)",
+                ])
+        }
     }
 
     func drop(_ selection: DeadLetterSelection, _ peer: Peer) async throws -> DeadLetterOutcome {
