@@ -147,6 +147,7 @@ import Testing
                 "applications", 293
             ),
             ("Of two requests to retry, one delivers a dead letter", "machine", 2_001_048),
+            ("Who no longer holds back history is not reported as doing so", "machine", 2_001_081),
             ("A folder that cannot be listed, for lack of descriptors, is listed again", "upkeep", 2_001_064),
             ("A stream of snapshots that is gone is missed within seconds", "mirrors", 109),
             ("A snapshot of which the server has lost what was sent is made again", "mirrors", 1017),

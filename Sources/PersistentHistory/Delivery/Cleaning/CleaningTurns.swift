@@ -64,6 +64,7 @@ struct CleaningTurns: Sendable {
             let pause = pace.pause(after: turn)
             switch turn {
             case .taken: break
+            case .notDue(let delay?) where isReporting: await wakeUp.wait(atMost: delay)
             case .notDue(let delay?): await stop.sleep(for: delay)
             case .notDue(nil): await wakeUp.wait()
             case .nothingToDelete:
@@ -96,6 +97,9 @@ struct CleaningTurns: Sendable {
         }
     }
 
+    /// Whether consumers are reported as holding back history.
+    private var isReporting: Bool { known.withLock { !$0.stalled.all.isEmpty } }
+
     /// All consumers have caught up, so more may be deleted than before.
     func mayDeleteMore() {
         if store.cleaning != .none || known.withLock({ !$0.stalled.all.isEmpty || $0.stalled.isWatching }) {
@@ -123,6 +127,8 @@ struct CleaningTurns: Sendable {
         do {
             let schedule = try schedule()
             guard schedule.isDue(now: store.clock.wall()) else {
+                // Who was reported may have moved on while that was being reported.
+                if isReporting { try reportBlockers(CleaningPlan(store, source: source, state: state)) }
                 return .notDue(schedule.delay(now: store.clock.wall()))
             }
             let plan = try CleaningPlan(store, source: source, state: state)
