@@ -144,9 +144,9 @@ private struct WriterDesk {
             return try change(path, names.map { "DROP \(kind) \"\($0)\"" }.joined(separator: ";"))
         case "rows": return try "ok\t" + Self.digest(path)
         case "row": return try "ok\t" + Self.row(path, words[2], words[3])
-        case _ where SchemaChange(rawValue: words[0]) != nil:
-            return try alter(path, SchemaChange(rawValue: words[0]) ?? .addsIndex)
-        default: return "failed\tunknown order"
+        default:
+            guard let change = SchemaChange(rawValue: words[0]) else { return "failed\tunknown order" }
+            return try alter(path, change)
         }
     }
 
@@ -277,7 +277,7 @@ private struct WriterDesk {
 
     private mutating func migrate(_ path: String, _ change: SchemaChange) throws -> String {
         guard holds[path] == nil, readers[path] == nil else { return "busy" }
-        // Nobody lets go of a lock while this waits.
+        // No lock is released while this waits.
         try self.change(path, "SELECT 1")
         connections = connections.filter { !$0.key.hasPrefix(path) }
         guard let process = MigratingProcess(path, dies: change == .diesMigrating) else { return "failed" }

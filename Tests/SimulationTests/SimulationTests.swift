@@ -45,73 +45,48 @@ import Testing
     }
 
     @Test(
-        "Whatever fails, nothing is lost, repeated, out of order or misreported, and all is delivered in the end"
-    )
-    func faults() async throws {
-        let outcome = try await simulate("--kind", "faults", "--seeds", "16", "--jobs", "2")
-        #expect(outcome.status == .exited(0), "\(outcome)")
-    }
-
-    @Test("What is cleaned is not needed after a power failure")
-    func power() async throws {
-        let outcome = try await simulate("--kind", "power", "--seeds", "8", "--jobs", "2")
-        #expect(outcome.status == .exited(0), "\(outcome)")
-    }
-
-    @Test("One store's locks, disk and plugins delay no other store, nor the loop, nor the watchdog")
-    func isolation() async throws {
-        let outcome = try await simulate("--kind", "isolation", "--seeds", "8", "--jobs", "2")
-        #expect(outcome.status == .exited(0), "\(outcome)")
-    }
-
-    @Test("Where a store is restored from a backup and written to, no consumer or replica keeps what was lost")
-    func restores() async throws {
-        let outcome = try await simulate("--kind", "restores", "--seeds", "8", "--jobs", "2")
-        #expect(outcome.status == .exited(0), "\(outcome)")
-    }
-
-    @Test("Where a -wal or a -shm is removed under the daemon, nothing is lost, repeated or misreported")
-    func files() async throws {
-        let outcome = try await simulate("--kind", "files", "--seeds", "8", "--jobs", "2")
-        #expect(outcome.status == .exited(0), "\(outcome)")
-    }
-
-    /// The last one: a `-shm` that could be opened for reading alone, for lack of descriptors.
-    @Test(
-        "Where the machine lacks threads, descriptors or events, or has its clock set, nothing is lost",
-        arguments: [(1, 8), (90048, 1)])
-    func machine(from: Int, seeds: Int) async throws {
-        let outcome = try await simulate(
-            "--kind", "machine", "--from", "\(from)", "--seeds", "\(seeds)", "--jobs", "2")
-        #expect(outcome.status == .exited(0), "\(outcome)")
-    }
-
-    @Test("Stores of a folder that come and go are served while they are there, and lose nothing")
-    func folders() async throws {
-        let outcome = try await simulate("--kind", "folders", "--seeds", "8", "--jobs", "2")
-        #expect(outcome.status == .exited(0), "\(outcome)")
-    }
-
-    @Test("Where states, histories, tables or programs are lost, all is delivered or reported in the end")
-    func upkeep() async throws {
-        let outcome = try await simulate("--kind", "upkeep", "--seeds", "8", "--jobs", "2")
-        #expect(outcome.status == .exited(0), "\(outcome)")
-    }
-
-    @Test(
-        "Whatever applications do with their schemas and copies, all is delivered, and plugins have what the store has"
-    )
-    func applications() async throws {
-        let outcome = try await simulate("--kind", "applications", "--seeds", "8", "--jobs", "2")
-        #expect(outcome.status == .exited(0), "\(outcome)")
-    }
-
-    @Test(
-        "Whatever a server forgets, says or breaks off, mirrors show the source as it was, and are level in the end"
-    )
-    func mirrors() async throws {
-        let outcome = try await simulate("--kind", "mirrors", "--seeds", "16", "--jobs", "2")
-        #expect(outcome.status == .exited(0), "\(outcome)")
+        arguments: [
+            (
+                "Whatever fails, nothing is lost, repeated, out of order or misreported, and all is delivered in the end",
+                "faults", 16
+            ),
+            ("What is cleaned is not needed after a power failure", "power", 8),
+            (
+                "One store's locks, disk and plugins delay no other store, nor the loop, nor the watchdog",
+                "isolation", 8
+            ),
+            (
+                "Where a store is restored from a backup and written to, no consumer or replica keeps what was lost",
+                "restores", 8
+            ),
+            (
+                "Where a -wal or a -shm is removed under the daemon, nothing is lost, repeated or misreported",
+                "files", 8
+            ),
+            (
+                "Where the machine lacks threads, descriptors or events, or has its clock set, nothing is lost",
+                "machine", 8
+            ),
+            (
+                "Stores of a folder that come and go are served while they are there, and lose nothing",
+                "folders", 8
+            ),
+            (
+                "Where states, histories, tables or programs are lost, all is delivered or reported in the end",
+                "upkeep", 8
+            ),
+            (
+                "Whatever applications do with their schemas and copies, all is delivered, and plugins have what the store has",
+                "applications", 8
+            ),
+            (
+                "Whatever a server forgets, says or breaks off, mirrors show the source as it was, and are level in the end",
+                "mirrors", 16
+            ),
+        ])
+    func keeps(promise: String, kind: String, seeds: Int) async throws {
+        let outcome = try await simulate("--kind", kind, "--seeds", "\(seeds)", "--jobs", "2")
+        #expect(outcome.status == .exited(0), "\(promise): \(outcome)")
     }
 
     @Test("A seed gives the same record alone and behind others in one worker", arguments: [3, 52021])
@@ -145,6 +120,10 @@ import Testing
             (
                 "A context in memory is filled again when another process of its plugin runs, without a commit",
                 "applications", 293
+            ),
+            (
+                "A -shm that could be opened for reading alone, for lack of descriptors, is opened again",
+                "machine", 90048
             ),
             ("Of two requests to retry, one delivers a dead letter", "machine", 2_001_048),
             ("Who no longer holds back history is not reported as doing so", "machine", 2_001_081),

@@ -8,8 +8,8 @@ extension ControlHandler {
 
     /// Measures all stores, for health reports and metrics.
     func measure() async {
-        let (_, _, waiting, time) = BlockingThreads.shared.measures
-        dependencies.status.update { $0.lackingThreads = (waiting, time) }
+        let threads = BlockingThreads.shared.measures
+        dependencies.status.update { $0.lackingThreads = (threads.waiting, threads.lackTime) }
         _ = await forEachStore(await engine.stores) { await measure($0) }
     }
 

@@ -115,15 +115,10 @@ extension ControlHandler {
     func retry(_ selection: DeadLetterSelection) async throws -> DeadLetterOutcome {
         var outcome = DeadLetterOutcome(delivered: [], failed: [])
         let chosen = Dictionary(grouping: try await letters(selection), by: \.store.name)
-        for (name, letters) in chosen.sorted(by: { $0.key < $1.key }) {
+        for (_, letters) in chosen.sorted(by: { $0.key < $1.key }) {
             guard let store = letters.first?.store else { continue }
-            let turn = retries.withLock { retries in
-                let turn = retries[name] ?? AsyncLock()
-                retries[name] = turn
-                return turn
-            }
-            await turn.lock()
-            defer { turn.unlock() }
+            await store.control.retries.lock()
+            defer { store.control.retries.unlock() }
             try Task.checkCancellation()
             // Another request may have had the turn, and delivered some.
             let left = Set(try await store.control.deadLetters().map(\.number))

@@ -11,8 +11,6 @@ struct ControlHandler: Sendable {
     let jobs: SerialJobs
     let startedAt: HistoryTimestamp
     let repeatedLines = RepeatedLines()
-    /// Whose turn it is to retry a store's dead letters.
-    let retries = Locked<[String: AsyncLock]>([:])
     let lastReload = Locked<ReloadAttempt?>(nil)
     /// When the configuration in force was read.
     let configuredAt = Locked(HistoryTimestamp.now)

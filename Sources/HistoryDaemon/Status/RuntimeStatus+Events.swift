@@ -138,7 +138,7 @@ extension RuntimeStatus.Store {
             change(consumer, mayChangeLine: true) {
                 $0.heldHooks.remove(hook)
                 // Nothing may follow, such as after a notice of lost history.
-                if $0.failure?.hook == hook { $0.failure = nil }
+                $0.recover(hook)
             }
         case .deadLetterKept(let consumer, let hook, _, _, _):
             change(consumer, mayChangeLine: true) {
@@ -209,6 +209,12 @@ extension RuntimeStatus.Consumer {
     /// Adds deliveries. Returns whether a failure of the hook is over.
     fileprivate mutating func add(_ deliveries: Deliveries, of hook: String) -> Bool {
         delays.add(deliveries.delays)
+        return recover(hook)
+    }
+
+    /// Returns whether a failure of the hook is over.
+    @discardableResult
+    fileprivate mutating func recover(_ hook: String) -> Bool {
         guard failure?.hook == hook else { return false }
         failure = nil
         return true

@@ -9,7 +9,7 @@ extension MirrorWorld {
         stop(.follower(0))
         // The other mirror gets the history that this one has.
         cleaned[1] = max(cleaned[0] ?? 0, cleaned[1] ?? 0)
-        // Only once may it meet a source that publishes all the time, or streams that nobody has missed yet.
+        // Only once may it meet a source that publishes all the time, or streams that no program has missed yet.
         var isDone = try isPromoted(writes: dice.number(0...9))
         if !isDone {
             csimulation_sleep(30_000_000_000)

@@ -64,7 +64,9 @@ struct CleaningTurns: Sendable {
             let pause = pace.pause(after: turn)
             switch turn {
             case .taken: break
-            case .notDue(let delay?) where isReporting: await wakeUp.wait(atMost: delay)
+            case .notDue(let delay) where isReporting:
+                await wakeUp.wait(atMost: delay)
+                await stop.sleep(for: Self.reportPause)
             case .notDue(let delay?): await stop.sleep(for: delay)
             case .notDue(nil): await wakeUp.wait()
             case .nothingToDelete:
@@ -93,7 +95,7 @@ struct CleaningTurns: Sendable {
             } catch {
                 try report(error)
             }
-            await stop.sleep(for: .seconds(1))
+            await stop.sleep(for: Self.reportPause)
         }
     }
 
@@ -112,6 +114,8 @@ struct CleaningTurns: Sendable {
         store.cleaning != .none || unfinished > 0 || store.hasFeeds
     }
 
+    /// Between two reports of what holds back history: each makes a plan.
+    private static let reportPause: Duration = .seconds(1)
     private static let watchInterval = StalledConsumers.reportedAfter + .seconds(1)
 
     private func schedule() throws -> CleaningSchedule {

@@ -2,6 +2,8 @@
 /// served again with another configuration.
 package final class StoreControl: Sendable {
     package let passes = PassControl()
+    /// Held by who retries dead letters: two at once would make each call twice.
+    package let retries = AsyncLock()
     let seats = FeedSeats()
     let progress = StoreProgress()
     /// The thread for everything of the store.

@@ -151,7 +151,9 @@ final class FolderScan {
         LinkFreeFolders.add(folder)
     }
 
-    private var list: String { "list the folder \"\(rules.folder)\"" }
+    private func checkNoLack(_ number: Int32) throws(ObserverError) {
+        try ObserverError.checkNoLack(number, to: "list the folder \"\(rules.folder)\"")
+    }
 
     private var unreadable: ObserverError {
         ObserverError(
@@ -167,18 +169,20 @@ final class FolderScan {
             guard let descriptor = open(path) else {
                 let number = errno
                 if path.isEmpty, number == EACCES { throw unreadable }
-                try ObserverError.checkNoLack(number, to: list)
+                try checkNoLack(number)
                 continue
             }
-            defer { close(descriptor) }
+            guard let names = fdopendir(descriptor) else {
+                let number = errno
+                close(descriptor)
+                try checkNoLack(number)
+                continue
+            }
+            // This closes the descriptor, too.
+            defer { closedir(names) }
             let mask = Self.ofPath | UInt32(IN_MASK_ADD)
             guard let watch = try inotify.add("/proc/self/fd/\(descriptor)", mask) else { continue }
             folders[watch] = path
-            guard let names = fdopendir(dup(descriptor)) else {
-                try ObserverError.checkNoLack(errno, to: list)
-                continue
-            }
-            defer { closedir(names) }
             while let entry = readdir(names) {
                 let name = OpenFiles.name(of: entry)
                 if name == "." || name == ".." { continue }
@@ -213,8 +217,13 @@ final class FolderScan {
     }
 
     /// Opens a folder by its path relative to the root, through no link.
+    ///
+    /// - Returns: Nil if it cannot be opened, with the reason in errno(3).
     private func open(_ path: String) -> Int32? {
-        guard let root else { return nil }
+        guard let root else {
+            errno = ENOENT
+            return nil
+        }
         let flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC
         var descriptor = Glibc.open(root.path, flags)
         for name in PathNames.inReverse(path).reversed() where descriptor >= 0 {
@@ -245,7 +254,7 @@ final class FolderScan {
 
     private func look(_ path: String) throws(ObserverError) -> FolderContents.Look {
         guard let folder = open(path.utf8.contains(UInt8(ascii: "/")) ? PathNames.parent(of: path) : "") else {
-            try ObserverError.checkNoLack(errno, to: list)
+            try checkNoLack(errno)
             return .nothing
         }
         defer { close(folder) }
