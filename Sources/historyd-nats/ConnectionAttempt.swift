@@ -46,9 +46,15 @@ final class ConnectionAttempt: Sendable {
         }
     }
 
+    /// A connection that is refused is tried once more: libnats 3.4.1 does not send a signature whose first byte is
+    /// zero, as one in 256 is, and the server takes that for a wrong one. The next connection signs another nonce.
     private static func connect(_ options: Pointer) throws(NATSError) -> Pointer {
         var connection: OpaquePointer?
-        try NATSConnection.check("connect", natsConnection_Connect(&connection, options.value))
+        var status = natsConnection_Connect(&connection, options.value)
+        if status == NATS_CONNECTION_AUTH_FAILED {
+            status = natsConnection_Connect(&connection, options.value)
+        }
+        try NATSConnection.check("connect", status)
         guard let connection else { throw NATSError(call: "connect", reason: "no connection") }
         return Pointer(value: connection)
     }

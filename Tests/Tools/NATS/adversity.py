@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 
+import credentials
 import nats
 from nats import Failure, Proxy, SwallowingProxy, api, exchange, health, last_headers, make_streams, once
 
@@ -607,7 +608,57 @@ def compressed(bench):
         raise Failure(f"the servers compress nothing: {carried}")
 
 
-SCENARIOS = [domain, compressed, words, status_header, remade, lost_consumer, mute, slow_publisher, slow_follower, narrow, between, refused_snapshot,
+class NonceProxy(Proxy):
+    """It gives the first client another nonce than the server's."""
+
+    def __init__(self, server, nonce):
+        self.nonce, self.greeted = nonce, 0
+        super().__init__(server)
+
+    def carry(self, source, target, change):
+        super().carry(source, target, self.greet if change is bytes else change)
+
+    def greet(self, data):
+        if not data.startswith(b"INFO "):
+            return data
+        self.greeted += 1
+        return re.sub(rb'"nonce":"[^"]*"', b'"nonce":"' + self.nonce + b'"', data) if self.greeted == 1 else data
+
+
+def unsigned(bench):
+    """A signature that begins with a zero is not sent by libnats 3.4.1, one in 256: the server refuses the connection."""
+    key = credentials.write(bench.folder, bench.port)
+    bench.start("server", nats.SERVER, "-c", bench.path("server.conf"))
+    db = begin(bench, server=False)
+    insert(db, 5)
+    nonce = next(nonce for nonce in (b"nonce-%d" % number for number in range(1 << 16)) if key.sign(nonce)[0] == 0)
+    publish = json.load(open(bench.path("publish.json")))
+    for attempt in ["publish --once", "publish --new-epoch"]:
+        proxy = NonceProxy(bench.port, nonce)
+        bench.write("publish.json", json.dumps({
+            **publish, "servers": [f"nats://127.0.0.1:{proxy.port}"], "credentials": bench.path("nats.creds")}))
+        if attempt == "publish --once":
+            status, said = once(bench, "publish")
+        else:
+            result = nats.new_epoch(bench)
+            status, said = result.returncode, result.stderr
+        if status != 0:
+            raise Failure(f"{attempt} ends with {status}: {said}")
+        if proxy.greeted != 2:
+            raise Failure(f"{attempt}: {proxy.greeted} connections, not 2")
+    print("connections that the server refused for want of a signature were tried once more")
+    # What is refused for another reason is not repeated for long.
+    credentials.write(bench.folder, bench.port)
+    proxy = NonceProxy(bench.port, nonce)
+    bench.write("publish.json", json.dumps({
+        **publish, "servers": [f"nats://127.0.0.1:{proxy.port}"], "credentials": bench.path("nats.creds")}))
+    result = nats.new_epoch(bench)
+    if result.returncode == 0 or "Authorization Violation" not in result.stderr or proxy.greeted != 2:
+        raise Failure(f"with another's credentials: {result.returncode} after {proxy.greeted}: {result.stderr}")
+    print("another user's credentials: " + result.stderr.strip())
+
+
+SCENARIOS = [unsigned, domain, compressed, words, status_header, remade, lost_consumer, mute, slow_publisher, slow_follower, narrow, between, refused_snapshot,
              expired, copied, foreign_rate, two_publishers, two_followers, beat]
 
 

@@ -140,7 +140,7 @@ resolver_preload {{
 {user.seed}
 ------END USER NKEY SEED------
 """)
-    return user.public
+    return user
 
 
 if __name__ == "__main__":
