@@ -30,18 +30,19 @@ struct MirrorWriter {
     private var floor: Int64 = 0
     private var changes: ChangeCheck
     /// The mirror's position: the mirror had the group's history up to here already, and may have cleaned it.
-    private let known: Int64
+    private let position: StreamPosition?
+    private var known: Int64 { position?.number ?? 0 }
 
     /// - Parameters:
     ///   - found: What the mirror contains.
-    ///   - known: The number of its last change.
+    ///   - position: The position of its last change.
     init(
-        _ db: Database, _ found: MirrorSections, after known: Int64, isSnapshot: Bool, of store: String,
+        _ db: Database, _ found: MirrorSections, after position: StreamPosition?, isSnapshot: Bool, of store: String,
         _ entities: EntityChoice
     ) throws {
         self.db = db
         self.entities = entities
-        self.known = isSnapshot ? 0 : known
+        self.position = isSnapshot ? nil : position
         self.store = store
         changes = found.changes
         self.isSnapshot = isSnapshot
@@ -176,6 +177,7 @@ struct MirrorWriter {
             if let last, last <= known {
                 // If it were written again, it would stay forever: the cleaner does not return to it.
                 try checkOverlap(at: last)
+                if last == known { try checkPosition(values[start...]) }
                 return values.removeSubrange(start...)
             }
             guard try isWanted(values[start...]) else { return values.removeSubrange(start...) }
@@ -205,7 +207,27 @@ struct MirrorWriter {
             arguments: [number])
         guard let found, HistoryValue(found[0] as DatabaseValue) != values[values.endIndex - Self.overlap].copy
         else { return }
-        throw MirrorError.needsSnapshot("the source's history is another one at \(number)")
+        throw Self.isOther(at: number)
+    }
+
+    private static func isOther(at number: Int64) -> MirrorError {
+        .needsSnapshot("the source's history is another one at \(number)")
+    }
+
+    /// Checks that the change at the mirror's position is the one that it was, whether the mirror keeps changes of its table
+    /// or not.
+    private func checkPosition(_ change: ArraySlice<LineValue>) throws {
+        guard let known = position?.fingerprint, case .value(.integer(let kind)) = change[change.startIndex + 2]
+        else { return }
+        if kind & 3 == 3, case .value(.null) = change[change.startIndex + 3] { return }
+        let origin: String
+        switch change[change.startIndex + 1].copy {
+        case .integer(let milliseconds): origin = String(milliseconds)
+        case .text(let text): origin = text
+        default: return
+        }
+        var digest = StreamPosition.Digest()
+        if try digest.of(HistoryBatch.fingerprint(origin.utf8)) != known { throw Self.isOther(at: self.known) }
     }
 
     /// Whether a change is of one of the mirror's tables. A note of unrecorded changes stays with all its names.

@@ -31,7 +31,7 @@ private final class ChosenPair {
         #expect(!mirror.hasOtherEntities)
     }
 
-    private func apply(_ group: MirrorSource.Group, isSnapshot: Bool) throws {
+    fileprivate func apply(_ group: MirrorSource.Group, isSnapshot: Bool) throws {
         let bytes = try group.body.bytes(at: 0, atMost: .max >> 1)
         sent += bytes
         var rest: [UInt8]? = bytes
@@ -199,6 +199,43 @@ struct EntityChoiceTests {
         }
         // It can fail: the one that chooses at the follower gets everything.
         #expect(String(decoding: pairs[1].sent, as: UTF8.self).contains("hidden"))
+    }
+
+    @Test(
+        "Another history, of a source that was restored, is not taken for what the mirror left out",
+        arguments: [false, true])
+    func otherHistory(isRestored: Bool) throws {
+        let folder = try TemporaryFolder()
+        let store = folder.file("source.sqlite")
+        let writer = try DatabaseQueue(path: store)
+        func write(_ sql: String) throws { try writer.writeWithoutTransaction { try $0.execute(sql: sql) } }
+        try write("PRAGMA journal_mode = wal;" + Self.schema)
+        try Tracking.track(store, [:], all: true)
+        let pair = try ChosenPair(
+            store, folder.file("mirror.sqlite"), publishing: .all, following: EntityChoice(["person"]))
+        try pair.refill()
+        let before = try #require(pair.mirror.position)
+        try write("INSERT INTO hidden VALUES (1, 1)")
+        try pair.follow()
+        if isRestored {
+            try write(
+                "DELETE FROM historyd_change WHERE id > \(before.position.number); DELETE FROM hidden;"
+                    + "INSERT INTO person VALUES (1, 'other', 'x')")
+            try write("UPDATE historyd_change SET origin = origin + 1 WHERE id > \(before.position.number)")
+        }
+        try write("INSERT INTO person VALUES (2, 'next', 'y')")
+        // The server was set back as well: the group begins before the mirror's position.
+        guard case .group(let group) = try pair.source.next(after: before.position, of: before.store, knowing: nil)
+        else {
+            Issue.record("there is no group")
+            return
+        }
+        guard isRestored else { return try pair.apply(group, isSnapshot: false) }
+        #expect {
+            try pair.apply(group, isSnapshot: false)
+        } throws: { error in
+            if case MirrorError.needsSnapshot = error { true } else { false }
+        }
     }
 
     @Test("A mirror with another list goes on from a snapshot; a list in other words is the same")

@@ -15,7 +15,7 @@ public struct HistoryBatch: Sendable {
 
     /// The fingerprint of a change with this origin. What the extension writes is far shorter than the
     /// limit.
-    static func fingerprint(_ origin: some Collection<UInt8>) -> String {
+    package static func fingerprint(_ origin: some Collection<UInt8>) -> String {
         String(decoding: origin.prefix(Origin.longest), as: UTF8.self)
     }
 
