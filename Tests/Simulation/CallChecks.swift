@@ -29,16 +29,15 @@ struct CallChecks {
     /// How long before its end a process's answers may stay unread.
     private static let unread: Int64 = 200_000_000
 
-    /// How long after an opening answers may come to calls that were made before it: a session that ends for a lost file
-    /// waits a second for them.
-    private let lateAnswers: Int64
+    /// How long after a store was opened again answers may come to calls that were made before it: a session that ends for
+    /// a lost file, or for want of a descriptor, waits a second for them.
+    private static let lateAnswers: Int64 = 10_000_000_000
     /// Whether stores are set back.
     private let isRestored: Bool
     /// Whether one plugin is called for all stores.
     private let sharesPlugin: Bool
 
     init(_ scenario: Scenario) {
-        lateAnswers = [.files, .restores, .folders].contains(scenario.kind) ? 10_000_000_000 : 0
         isRestored = scenario.kind == .restores
         sharesPlugin = scenario.kind == .folders
         stores = Dictionary(uniqueKeysWithValues: scenario.stores.map { ($0.name, $0) })
@@ -132,9 +131,10 @@ struct CallChecks {
 
     private mutating func settle(at now: Int64) {
         suspicions.removeAll { suspicion in
-            if openings[suspicion.store, default: []].contains(where: { $0 >= suspicion.since - lateAnswers }) {
-                return true
-            }
+            let openings = openings[suspicion.store, default: []]
+            if openings.contains(where: { $0 >= suspicion.since }) { return true }
+            // The first one of a life follows no session.
+            if openings.dropFirst().contains(where: { $0 >= suspicion.since - Self.lateAnswers }) { return true }
             guard now > suspicion.time + Self.delay || now == .max else { return false }
             found.append(suspicion.violation)
             return true

@@ -65,7 +65,7 @@ struct Operator: Sendable {
         case .resumeOne: send(.resume(store: store.name, consumer: consumer))
         case .moveBack: moveBack(store, consumer)
         case .run: send(.run(store: store.name, timeout: "3s"), within: 4_000_000_000)
-        case .clean: send(.clean(store: store.name), within: 10_000_000_000)
+        case .clean: send(.clean(store: store.name), within: 60_000_000_000)
         // It reads the state, and waits for its disk.
         case .planCleaning: send(.clean(store: store.name, dryRun: true), within: 60_000_000_000)
         case .deadLetters: send(.deadLetters(store: store.name))

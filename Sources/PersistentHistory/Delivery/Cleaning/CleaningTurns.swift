@@ -102,6 +102,9 @@ struct CleaningTurns: Sendable {
     /// Whether consumers are reported as holding back history.
     private var isReporting: Bool { known.withLock { !$0.stalled.all.isEmpty } }
 
+    /// Whether the last turn failed.
+    var isFailing: Bool { known.withLock(\.hasFailed) }
+
     /// All consumers have caught up, so more may be deleted than before.
     func mayDeleteMore() {
         if store.cleaning != .none || known.withLock({ !$0.stalled.all.isEmpty || $0.stalled.isWatching }) {

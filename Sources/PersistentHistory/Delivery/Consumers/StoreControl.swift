@@ -30,15 +30,17 @@ package final class StoreControl: Sendable {
     package init() {}
 
     /// A store whose connections are closed while nothing happens.
-    private struct Rest {
+    struct Rest {
         /// The positions when it was closed, which stay valid until the next commit.
         let positions: Positions
+        /// Its files at the last look, which they show commits after; nil before that look.
+        fileprivate(set) var files: RestingFiles?
         /// Signaled when the store is needed.
         let needed = OneShotEvent()
         /// Signaled when it is open again, or cannot be opened.
-        let ended = OneShotEvent()
+        fileprivate let ended = OneShotEvent()
         /// Whether it is to be opened.
-        var isOver = false
+        fileprivate var isOver = false
     }
 
     /// How long a stop waits for the calls in flight.
@@ -88,30 +90,30 @@ package final class StoreControl: Sendable {
     // MARK: Rest
 
     /// Whether its connections are closed because nothing happens.
-    package var isResting: Bool { restingPositions != nil }
+    package var isResting: Bool { rest?.files != nil }
 
-    /// The positions while it rests; nil while it does not.
-    var restingPositions: Positions? { state.withLock { $0.rest.flatMap { $0.isOver ? nil : $0.positions } } }
+    /// Nil while it does not rest.
+    var rest: Rest? { state.withLock { $0.rest.flatMap { $0.isOver ? nil : $0 } } }
 
     /// Whether no caller or follower uses the open store.
     var isUnused: Bool { state.withLock { $0.users == 0 && $0.followers.isEmpty } && seats.clients.isEmpty }
 
     func beginRest(_ positions: Positions) { state.withLock { $0.rest = Rest(positions: positions) } }
 
-    /// Signaled when a resting store is needed; nil if it does not rest.
-    var needed: OneShotEvent? { state.withLock { $0.rest?.needed } }
+    /// Notes how its files look while nothing is committed.
+    func rests(_ files: RestingFiles) { state.withLock { $0.rest?.files = files } }
 
     /// Marks a resting store to be opened.
     func endRest() { state.withLock { $0.rest?.isOver = true } }
 
     /// How long a caller waits for a resting store.
-    private static let awakening: Duration = .seconds(10)
+    static let awakening: Duration = .seconds(10)
 
     /// Wakes a resting store, and waits until it is open.
-    private func awaken() async {
+    private func awaken(within limit: Duration) async {
         guard let rest = state.withLock({ $0.rest }) else { return }
         rest.needed.signal()
-        await wait(atMost: Self.awakening) { await rest.ended.wait() }
+        await wait(atMost: min(limit, Self.awakening)) { await rest.ended.wait() }
     }
 
     func opened(_ session: StoreSession) {
@@ -149,10 +151,12 @@ package final class StoreControl: Sendable {
 
     /// Runs a body with the open store.
     ///
-    /// - Parameter awakening: Whether to open the store if it rests.
+    /// - Parameter limit: How long to wait for a resting store to be open; nil not to open it.
     /// - Throws: `HistoryError` with `.storeNotOpen`, and what the body throws.
-    func withSession<T>(awakening: Bool = true, _ body: (StoreSession) async throws -> T) async throws -> T {
-        if awakening { await awaken() }
+    func withSession<T>(
+        awakeningWithin limit: Duration? = awakening, _ body: (StoreSession) async throws -> T
+    ) async throws -> T {
+        if let limit { await awaken(within: limit) }
         let session = try enter()
         defer { leave() }
         return try await body(session)
@@ -160,16 +164,16 @@ package final class StoreControl: Sendable {
 
     /// Runs a query on the open store, on its thread.
     func ask<T: Sendable>(
-        within limit: Duration = StoreSession.actionTimeout, awakening: Bool = true,
+        within limit: Duration = StoreSession.actionTimeout, awakeningWithin awakening: Duration? = awakening,
         _ body: @escaping @Sendable (isolated StoreSession) throws -> T
     ) async throws -> T {
-        try await withSession(awakening: awakening) { try await $0.ask(within: limit, body) }
+        try await withSession(awakeningWithin: awakening) { try await $0.ask(within: limit, body) }
     }
 
     /// Whether a consumer of the open store has not caught up, or the store's thread does not answer.
     package func isAtWork() async -> Bool {
         do {
-            return try await ask(within: StoreSession.answerTimeout, awakening: false) { $0.isAtWork }
+            return try await ask(within: StoreSession.answerTimeout, awakeningWithin: nil) { $0.isAtWork }
         } catch let error as HistoryError {
             return error.code != .storeNotOpen
         } catch {

@@ -38,12 +38,14 @@ extension StoreSession {
         guard case .idle = phase, !isMigrating, unprepared == 0, unfinished == 0, !isAtWork else {
             return false
         }
-        return !control.passes.isHeld && control.isUnused
+        // A cleanup that failed is tried again only while the store is open.
+        return !control.passes.isHeld && control.isUnused && !opened.cleaning.isFailing
     }
 }
 
 /// Shows from outside whether something was committed.
 struct RestingFiles: Equatable {
+    private let path: String
     private let store: FileVersion
     /// Nil if the log is empty or missing.
     private let log: FileVersion?
@@ -57,9 +59,12 @@ struct RestingFiles: Equatable {
     /// Nil if there is no store.
     init?(of path: String) {
         guard let store = FileVersion(of: path) else { return nil }
-        self.store = store
+        (self.path, self.store) = (path, store)
         log = FileVersion(of: path + "-wal").flatMap { $0.size > 0 ? $0 : nil }
     }
+
+    /// Whether the files still look like this.
+    var areUnchanged: Bool { RestingFiles(of: path) == self }
 
     /// The clock of file times has ticks: two writes within one of them have the same time.
     private static let tick = 0.05
@@ -82,19 +87,20 @@ extension StoreRunner {
     /// Its files are noted before the last look. That look finds earlier commits, and later ones change
     /// what was noted.
     func rest(_ signals: StoreSignals, on thread: isolated StoreThread) async throws {
-        guard let needed = control.needed, let positions = control.restingPositions else { return }
+        guard let rest = control.rest else { return }
         defer {
             control.endRest()
             // A commit that the files show may not be visible yet.
             signals.post(.changed)
         }
-        await needed.sleep(for: Self.pause)
-        guard !needed.isSignaled, !stop.isSignaled, !signals.ended.isSignaled,
+        await rest.needed.sleep(for: Self.pause)
+        guard !rest.needed.isSignaled, !stop.isSignaled, !signals.ended.isSignaled,
             let files = RestingFiles(quiet: store.path)
         else { return }
-        guard (try? await isLevel(with: positions.newest, on: thread)) ?? false else { return }
+        guard (try? await isLevel(with: rest.positions.newest, on: thread)) ?? false else { return }
+        control.rests(files)
         FreedMemory.giveBack()
-        await waitForChange(of: files, signals, until: needed, on: thread)
+        await waitForChange(of: files, signals, until: rest.needed, on: thread)
     }
 
     /// Waits until the store's files have changed, an event comes, or the store cannot be watched any more.
@@ -102,9 +108,7 @@ extension StoreRunner {
         of files: RestingFiles, _ signals: StoreSignals, until event: OneShotEvent,
         on thread: isolated StoreThread
     ) async {
-        while !event.isSignaled, !stop.isSignaled, !signals.ended.isSignaled,
-            RestingFiles(of: store.path) == files
-        {
+        while !event.isSignaled, !stop.isSignaled, !signals.ended.isSignaled, files.areUnchanged {
             // It throws only if the event comes, or the store cannot be watched any more.
             _ = try? await event.cancelling { try await signals.next() }
         }
