@@ -39,6 +39,8 @@ struct guard {
     uint32_t volatile *index;
     struct solo solo;
     atomic_int isLost;
+    /* Whether SQLite has opened the wal-index for reading alone. */
+    int isReadOnly;
 };
 
 static size_t guardOffset;
@@ -177,7 +179,10 @@ static int mapRegion(sqlite3_file *file, int number, int size, int extends, void
     char *start = (char *)*address;
     int added = addRegion(guard, start, (size_t)size);
     if (added != SQLITE_OK) return added;
-    if (number == 0) guard->index = (uint32_t volatile *)start;
+    if (number == 0) {
+        guard->index = (uint32_t volatile *)start;
+        guard->isReadOnly = rc == SQLITE_READONLY;
+    }
     if (atomic_load(&anyIsLost) && hasMark(start, (size_t)size)) atomic_store(&guard->isLost, 1);
     return isLost(file) ? HISTORY_IOERR_MAPPING_LOST : rc;
 }
@@ -249,6 +254,8 @@ int history_enter_solo(
     if (!file) return SQLITE_NOTFOUND;
     if (isLost(file)) return HISTORY_IOERR_MAPPING_LOST;
     struct guard *guard = guardOf(file);
+    /* No lock to write can be had of it, whether others have one or not. */
+    if (guard->index && guard->isReadOnly) return SQLITE_READONLY;
     guard->solo.restartsLog = restarts_log;
     return solo_enter(&guard->solo, file, guard->base, guard->index, staying, wait, readers);
 }

@@ -61,6 +61,8 @@ package struct HealthReport: Codable, Sendable, Hashable {
         case hookRetrying
         /// A plugin's process has ended, and has not worked since.
         case pluginRestarting
+        /// There is no such folder of stores, yet or any more.
+        case folderMissing
         /// Calls were given up, and are kept to be retried or dropped.
         case deadLetters
         /// A feed's client has not acknowledged for longer than `healthyLag`.
@@ -84,7 +86,8 @@ package struct HealthReport: Codable, Sendable, Hashable {
                 .replicaNotWritable,
                 .contextFailing, .pluginFailing, .lagging:
                 .failing
-            case .hookRetrying, .pluginRestarting, .deadLetters, .feedLagging, .historyKept, .cleaningFailing,
+            case .hookRetrying, .pluginRestarting, .folderMissing, .deadLetters, .feedLagging, .historyKept,
+                .cleaningFailing,
                 .paused, .reloadRefused:
                 .degraded
             }

@@ -143,7 +143,8 @@ package final class Mirror {
         sections = try Self.translating(path) {
             try queue.writeInTransaction { db in
                 var writer = try MirrorWriter(
-                    db, try current(db, known), after: position?.position, isSnapshot: isSnapshot, of: new.store,
+                    db, try current(db, known), after: position?.position, isSnapshot: isSnapshot,
+                    of: new.store,
                     entities)
                 try Lines.forEach(of: { try beginning.take() ?? chunks() }) {
                     try writer.take($0)

@@ -37,7 +37,8 @@ struct MirrorWriter {
     ///   - found: What the mirror contains.
     ///   - position: The position of its last change.
     init(
-        _ db: Database, _ found: MirrorSections, after position: StreamPosition?, isSnapshot: Bool, of store: String,
+        _ db: Database, _ found: MirrorSections, after position: StreamPosition?, isSnapshot: Bool,
+        of store: String,
         _ entities: EntityChoice
     ) throws {
         self.db = db

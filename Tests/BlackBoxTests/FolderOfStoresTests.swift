@@ -493,6 +493,34 @@ struct FolderOfStoresTests {
     }
 
     @Test(
+        "A folder that does not exist is said, whether it comes or goes, and its stores are served when it is there"
+    )
+    func missing() async throws {
+        try await withWorkbench { bench in
+            try configure(bench)
+            func causes() async throws -> [String] {
+                let health = try await bench.ctl("health", "--format", "json")
+                return try health.json()["reasons"].list.compactMap { $0["cause"].text }
+            }
+            let (folder, away) = (bench.path("tenants"), bench.path("away"))
+            try FileManager.default.removeItem(atPath: folder)
+            let daemon = try await bench.startDaemon()
+            try await daemon.logged("does not exist. Its stores are served as soon as it does.")
+            #expect(try await causes() == ["folderMissing"])
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+            try await run(bench, "/usr/bin/sqlite3", bench.path("tenants/one.sqlite"), Self.table)
+            try await served("tenant-one", by: bench)
+            #expect(try await causes() == [])
+            try FileManager.default.moveItem(atPath: folder, toPath: away)
+            try await eventually("a folder that is gone") { try await causes() == ["folderMissing"] }
+            try FileManager.default.moveItem(atPath: away, toPath: folder)
+            try await served("tenant-one", by: bench)
+            #expect(try await causes() == [])
+            try await daemon.stop()
+        }
+    }
+
+    @Test(
         "A folder that may not be read is said, and watched as soon as it may",
         .enabled(if: Users.obstacle == nil))
     func unreadable() async throws {

@@ -71,7 +71,8 @@ struct NATSTests {
     @Test(
         "Bad days: slow links, mute servers, lost requests, copies, two publishers, snapshots that do not fit",
         arguments: [
-            "words", "unsigned", "status_header", "remade", "lost_consumer", "mute", "slow_publisher", "slow_follower",
+            "words", "unsigned", "status_header", "remade", "lost_consumer", "mute", "slow_publisher",
+            "slow_follower",
             "between", "expired", "copied", "two_publishers",
             "two_followers", "beat", "domain", "foreign_rate",
         ])

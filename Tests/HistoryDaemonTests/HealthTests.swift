@@ -75,6 +75,9 @@ import Testing
         Case("a folder that cannot be watched", [.folderNotWatched]) {
             $0.folders["t"] = .init(path: "/t", problem: "It cannot be read.", maximum: nil)
         },
+        Case("a folder that does not exist", [.folderMissing]) {
+            $0.folders["t"] = .init(path: "/t", problem: nil, isMissing: true, maximum: nil)
+        },
         Case("a folder with too many files", [.folderCrowded]) {
             $0.folders["t"] = .init(path: "/t", problem: nil, maximum: 10)
         },

@@ -225,7 +225,9 @@ struct EntityChoiceTests {
         }
         try write("INSERT INTO person VALUES (2, 'next', 'y')")
         // The server was set back as well: the group begins before the mirror's position.
-        guard case .group(let group) = try pair.source.next(after: before.position, of: before.store, knowing: nil)
+        guard
+            case .group(let group) = try pair.source.next(
+                after: before.position, of: before.store, knowing: nil)
         else {
             Issue.record("there is no group")
             return

@@ -134,7 +134,9 @@ struct CallChecks {
             let openings = openings[suspicion.store, default: []]
             if openings.contains(where: { $0 >= suspicion.since }) { return true }
             // The first one of a life follows no session.
-            if openings.dropFirst().contains(where: { $0 >= suspicion.since - Self.lateAnswers }) { return true }
+            if openings.dropFirst().contains(where: { $0 >= suspicion.since - Self.lateAnswers }) {
+                return true
+            }
             guard now > suspicion.time + Self.delay || now == .max else { return false }
             found.append(suspicion.violation)
             return true

@@ -32,18 +32,6 @@ enum Rarity: String, CaseIterable, Sendable {
     case asksAsOther
     /// In a folder of stores: a file that is none, more of them than it may have, and the folder itself moved.
     case straysIn, straysOut, movesFolder, movesFolderBack
-
-    /// What is wrong until it is put right.
-    var remedy: Rarity? {
-        switch self {
-        case .spoilsStore: .mendsStore
-        case .dropsTable: .makesTable
-        case .hidesProgram: .showsProgram
-        case .straysIn: .straysOut
-        case .movesFolder: .movesFolderBack
-        default: nil
-        }
-    }
 }
 
 extension World {
@@ -111,7 +99,9 @@ extension World {
 
     /// All that is still wrong is put right: a folder first, for what is in it.
     func remedyRarities() {
-        for rarity in Rarity.allCases.reversed().compactMap(\.remedy) {
+        // Folders first, and a table is made in a store that can be read.
+        let remedies: [Rarity] = [.movesFolderBack, .straysOut, .showsProgram, .mendsStore, .makesTable]
+        for rarity in remedies {
             for store in scenario.stores.indices { perform(rarity, on: store) }
         }
     }

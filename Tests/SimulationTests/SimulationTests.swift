@@ -125,6 +125,13 @@ import Testing
                 "A -shm that could be opened for reading alone, for lack of descriptors, is opened again",
                 "machine", 90048
             ),
+            (
+                "A cleanup is not in the way of itself where a -shm is open for reading alone", "machine",
+                4_001_094
+            ),
+            ("A store that is being closed, to rest, does not count as level", "folders", 4_000_275),
+            ("A cleanup that failed is tried again before the store rests", "upkeep", 4_000_072),
+            ("A mirror of some tables is not taken in by another history", "mirrors", 4_000_531),
             ("Of two requests to retry, one delivers a dead letter", "machine", 2_001_048),
             ("Who no longer holds back history is not reported as doing so", "machine", 2_001_081),
             ("A folder that cannot be listed, for lack of descriptors, is listed again", "upkeep", 2_001_064),

@@ -73,7 +73,8 @@ struct history_readers {
 /* Keeps other connections from beginning a transaction, so that the next one of this connection is the only
  * one; see solo.c. Call it outside a transaction. Returns SQLITE_OK if it will be, or if there is no
  * write-ahead log; SQLITE_BUSY if others are still in a transaction; SQLITE_NOTFOUND if the database was not
- * opened with history_plain_vfs(). Call history_leave_solo() afterwards in any case.
+ * opened with history_plain_vfs(); SQLITE_READONLY if SQLite could open the wal-index for reading alone. Call
+ * history_leave_solo() afterwards in any case.
  *
  * staying: the other connections not to wait for, if they see an older state.
  * wait: how long to wait for the end of the others' transactions, in microseconds. Connections that would begin

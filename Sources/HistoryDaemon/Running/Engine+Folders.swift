@@ -65,6 +65,7 @@ extension Engine {
             case .refused(let path, let why):
                 refuse("\(folders[index].template.folder)/\(path)", why.text, in: index)
             case .crowded(let isCrowded): noteCrowded(isCrowded, of: index)
+            case .missing(let isMissing): noteMissing(isMissing, of: index)
             case .trouble(let trouble): noteTrouble(trouble, of: index)
             case .listed: break
             }
@@ -139,8 +140,20 @@ extension Engine {
             metadata: ["template": "\(template.name)"])
     }
 
+    private func noteMissing(_ isMissing: Bool, of index: Int) {
+        folders[index].isMissing = isMissing
+        let template = folders[index].template
+        dependencies.logger.notice(
+            isMissing
+                ? "The folder \"\(template.folder)\" of \"\(template.name)\" does not exist. Its stores are served as soon as it does."
+                : "The folder \"\(template.folder)\" of \"\(template.name)\" exists.",
+            metadata: ["template": "\(template.name)"])
+    }
+
     private func noteTrouble(_ trouble: String?, of index: Int) {
         folders[index].trouble = trouble
+        // It is looked for again after that, and missed again if it is not there.
+        folders[index].isMissing = false
         guard let trouble else { return }
         let template = folders[index].template
         dependencies.logger.report(
@@ -157,7 +170,7 @@ extension Engine {
                     (
                         folder.template.name,
                         RuntimeStatus.Folder(
-                            path: folder.template.folder, problem: folder.trouble,
+                            path: folder.template.folder, problem: folder.trouble, isMissing: folder.isMissing,
                             maximum: folder.isCrowded ? folder.template.maximumStores : nil)
                     )
                 }

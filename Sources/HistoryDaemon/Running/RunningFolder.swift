@@ -16,6 +16,8 @@ struct RunningFolder: Sendable {
     private var arrivals = 0
     /// Whether there are more files than the maximum.
     var isCrowded = false
+    /// Whether there is no such folder.
+    var isMissing = false
     /// What is wrong with the folder.
     var trouble: String?
     /// How many files were refused since the watch started.

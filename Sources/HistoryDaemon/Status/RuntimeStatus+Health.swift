@@ -30,6 +30,13 @@ extension RuntimeStatus {
                         "The folder \"\(folder.path)\" of \"\(name)\" is not watched. \(problem)"
                     ))
             }
+            if folder.isMissing {
+                reasons.append(
+                    .init(
+                        .folderMissing,
+                        "The folder \"\(folder.path)\" of \"\(name)\" does not exist: none of its stores is served. Make it, or mount what it is on."
+                    ))
+            }
             if let maximum = folder.maximum {
                 reasons.append(
                     .init(

@@ -121,6 +121,7 @@ struct RuntimeStatus: Sendable {
         let path: String
         /// Why it is not watched.
         let problem: String?
+        var isMissing = false
         /// The maximum number of files, if there are more.
         let maximum: Int?
     }

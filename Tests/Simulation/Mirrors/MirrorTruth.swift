@@ -65,8 +65,17 @@ struct MirrorTruth: Sendable {
         moments.append(Moment(position: position, store: shown, line: line))
     }
 
+    /// Through which number the source was cleaned before it went back: a mirror that was filled then lacks that for good.
+    private var wasCleaned: Int64 = 0
+    private var cleaned: Int64 = 0
+
+    mutating func isCleaned(through number: Int64) { cleaned = max(cleaned, number) }
+
     /// The source is what it was, and what it has been since is known all the same.
-    mutating func goBack(to earlier: MirrorTruth) { line = earlier.line }
+    mutating func goBack(to earlier: MirrorTruth) {
+        line = earlier.line
+        (wasCleaned, cleaned) = (max(wasCleaned, cleaned), earlier.cleaned)
+    }
 
     /// What a mirror at a position shows and must not, or does not and must; nil if it is right.
     ///
@@ -92,7 +101,7 @@ struct MirrorTruth: Sendable {
         }
         // What the source may have had cleaned when the mirror was filled is not wanted.
         let wanted = same.reduce(Set(moment.store.history.keys)) { $0.intersection($1.store.history.keys) }
-        let lacking = wanted.subtracting(mirror.history.keys).filter { $0 > cleaned }.sorted()
+        let lacking = wanted.subtracting(mirror.history.keys).filter { $0 > max(cleaned, wasCleaned) }.sorted()
         return lacking.isEmpty ? nil : "its history lacks \(lacking)"
     }
 }

@@ -135,13 +135,16 @@ struct SimulatedSource {
 
     mutating func clean() throws {
         let part = dice.number(1...3)
-        try change { db in
+        let through = try change { db in
+            let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM historyd_change") ?? 0
+            let through = newest * Int64(part) / 3
             try db.inTransaction {
-                let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM historyd_change") ?? 0
-                try Self.clean(db, through: newest * Int64(part) / 3)
+                try Self.clean(db, through: through)
                 return .commit
             }
+            return through
         }
+        for index in truths.indices { truths[index].isCleaned(through: through) }
         try note()
     }
 

@@ -122,6 +122,8 @@ package enum FolderEvent: Sendable, Equatable {
     case refused(String, FolderRefusal)
     /// Whether there are more files than the maximum.
     case crowded(Bool)
+    /// Whether there is no such folder.
+    case missing(Bool)
     /// What is wrong with the folder itself; nil when that is over.
     case trouble(String?)
     /// The initial content of the folder has been reported.

@@ -19,6 +19,7 @@ final class FolderScan {
     private var listedAt: Int64 = 0
     private var events: [FolderEvent] = []
     private var wasCrowded = false
+    private var wasMissing = false
     /// The folder, with links resolved; nil while it does not exist.
     private var root: (path: String, file: FileID)?
     /// The names on the path to the folder, by the watch of the folder that contains them.
@@ -45,6 +46,10 @@ final class FolderScan {
         if contents.isCrowded != wasCrowded {
             wasCrowded = contents.isCrowded
             events.append(.crowded(wasCrowded))
+        }
+        if (root == nil) != wasMissing {
+            wasMissing = root == nil
+            events.append(.missing(wasMissing))
         }
         defer { events = [] }
         return events
