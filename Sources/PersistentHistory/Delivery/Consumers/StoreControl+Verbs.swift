@@ -19,19 +19,10 @@ extension StoreControl {
     }
 
     package func positions(within limit: Duration = StoreSession.answerTimeout) async throws -> Positions {
-        if let rest, try await isUnchanged(rest, within: limit) { return rest.positions }
+        if let rest = try await restWithoutNews(within: limit) { return rest.positions }
         return try await ask(within: limit, awakeningWithin: limit) { [clients = seats.clients] in
             try $0.positions(clients)
         }
-    }
-
-    /// Whether nothing was committed since a store rests. What its watch tells may come a moment later.
-    private func isUnchanged(_ rest: Rest, within limit: Duration) async throws -> Bool {
-        guard let files = rest.files else { return false }
-        let answer = try await firstAnswer(within: limit) { answer in
-            thread.executor.perform { answer(.success(files.areUnchanged)) }
-        }
-        return answer ?? false
     }
 
     /// Looks for new history without waiting for a signal, and retries what failed.

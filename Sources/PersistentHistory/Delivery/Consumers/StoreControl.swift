@@ -35,6 +35,8 @@ package final class StoreControl: Sendable {
         let positions: Positions
         /// Its files at the last look, which they show commits after; nil before that look.
         fileprivate(set) var files: RestingFiles?
+        /// Signaled after that look, or when there is none.
+        fileprivate let looked = OneShotEvent()
         /// Signaled when the store is needed.
         let needed = OneShotEvent()
         /// Signaled when it is open again, or cannot be opened.
@@ -101,10 +103,33 @@ package final class StoreControl: Sendable {
     func beginRest(_ positions: Positions) { state.withLock { $0.rest = Rest(positions: positions) } }
 
     /// Notes how its files look while nothing is committed.
-    func rests(_ files: RestingFiles) { state.withLock { $0.rest?.files = files } }
+    func rests(_ files: RestingFiles) {
+        state.withLock { state in
+            state.rest?.files = files
+            return state.rest
+        }?.looked.signal()
+    }
 
     /// Marks a resting store to be opened.
-    func endRest() { state.withLock { $0.rest?.isOver = true } }
+    func endRest() {
+        state.withLock { state in
+            state.rest?.isOver = true
+            return state.rest
+        }?.looked.signal()
+    }
+
+    /// A store that rests and has nothing new; nil if it is open, or about to be.
+    ///
+    /// - Parameter limit: How long to wait for a store that is just being closed.
+    func restWithoutNews(within limit: Duration) async throws -> Rest? {
+        if let rest, rest.files == nil { await wait(atMost: limit) { await rest.looked.wait() } }
+        guard let rest, let files = rest.files else { return nil }
+        // What the watch tells may come a moment later.
+        let isUnchanged = try await firstAnswer(within: limit) { answer in
+            thread.executor.perform { answer(.success(files.areUnchanged)) }
+        }
+        return isUnchanged ?? false ? rest : nil
+    }
 
     /// How long a caller waits for a resting store.
     static let awakening: Duration = .seconds(10)
