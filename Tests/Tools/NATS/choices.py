@@ -77,7 +77,7 @@ def await_consumer(bench, daemon, consumer):
             bench.ctl_at(daemon, "wait", "--consumer", consumer, "--token", token, "--timeout", "20s")
             return True
         except Failure as failure:
-            if "not open" not in str(failure):
+            if "not open" not in str(failure) and "not running" not in str(failure):
                 raise
             return False
 
