@@ -144,8 +144,7 @@ package final class Mirror {
             try queue.writeInTransaction { db in
                 var writer = try MirrorWriter(
                     db, try current(db, known), after: position?.position, isSnapshot: isSnapshot,
-                    of: new.store,
-                    entities)
+                    of: new.store, entities)
                 try Lines.forEach(of: { try beginning.take() ?? chunks() }) {
                     try writer.take($0)
                 } areOver: {

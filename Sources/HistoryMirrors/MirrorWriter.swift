@@ -38,8 +38,7 @@ struct MirrorWriter {
     ///   - position: The position of its last change.
     init(
         _ db: Database, _ found: MirrorSections, after position: StreamPosition?, isSnapshot: Bool,
-        of store: String,
-        _ entities: EntityChoice
+        of store: String, _ entities: EntityChoice
     ) throws {
         self.db = db
         self.entities = entities

@@ -144,7 +144,9 @@ struct StoreIdentityTests {
             let delivered = try bench.calls().filter { $0.params.transaction != nil }.map(\.summary)
             #expect(delivered == (1...5).map { "audit/all Mirror \($0) Widget person insert p\($0)" } + [last])
             #expect(daemon.log.filter { $0.contains("event=tokenExpired") }.count == 1)
-            #expect(fillings() == before + 1, "A large store is copied once, not twice.")
+            #expect(
+                fillings() == before + 1,
+                "A large store is copied once, not twice.\n\(daemon.log.joined(separator: "\n"))")
             try await bench.expectReplicaEqualsStore(["person": "id"])
         }
     }
