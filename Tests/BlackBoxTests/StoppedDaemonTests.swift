@@ -26,17 +26,18 @@ struct StoppedDaemonTests {
                 plugins: [
                     PluginSetup(
                         command: [Products.python, bench.path("patient.py")],
-                        more: #""timeout": "1s", "onFailure": "skip", "retry": {"attempts": 1}"#)
+                        more: #""timeout": "4s", "onFailure": "skip", "retry": {"attempts": 1}"#)
                 ])
             let daemon = try await bench.startDaemon()
             try await bench.write("INSERT INTO person (id) VALUES (1)", as: "Widget")
             try await eventually("the call") { FileManager.default.fileExists(atPath: bench.path("received")) }
+            // On a busy machine that comes a second later.
             daemon.program.signal(SIGSTOP)
             try bench.folder.write("stopped", "")
             try await eventually("the answer") {
                 FileManager.default.fileExists(atPath: bench.path("answered"))
             }
-            try await observe(for: .milliseconds(1500))
+            try await observe(for: .milliseconds(4500))
             daemon.program.signal(SIGCONT)
             try await bench.waitForCursor(at: 1, daemon)
             #expect(RunningProgram.text(bench.path("received")).wholeLines.count == 1)
