@@ -87,8 +87,7 @@ package struct HealthReport: Codable, Sendable, Hashable {
                 .contextFailing, .pluginFailing, .lagging:
                 .failing
             case .hookRetrying, .pluginRestarting, .folderMissing, .deadLetters, .feedLagging, .historyKept,
-                .cleaningFailing,
-                .paused, .reloadRefused:
+                .cleaningFailing, .paused, .reloadRefused:
                 .degraded
             }
         }

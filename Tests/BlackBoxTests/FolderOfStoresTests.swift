@@ -521,23 +521,31 @@ struct FolderOfStoresTests {
     }
 
     @Test(
-        "A folder that may not be read is said, and watched as soon as it may",
-        .enabled(if: Users.obstacle == nil))
-    func unreadable() async throws {
+        "A folder that may not be read, or is behind one that may not, is said, and watched as soon as it may",
+        .enabled(if: Users.obstacle == nil),
+        arguments: [
+            ("chmod 300 tenants", "chmod 755 tenants"),
+            (
+                "mkdir -m 700 private; mv tenants private; ln -s private/tenants tenants",
+                "chmod 755 private"
+            ),
+        ])
+    func unreadable(obstacle: String, remedy: String) async throws {
         try await withWorkbench { bench in
             try configure(bench)
             try await run(bench, "/usr/bin/sqlite3", bench.path("tenants/one.sqlite"), Self.table)
             try await run(
                 bench, "/bin/sh", "-ec",
-                "cd '\(bench.folder.path)'; mkdir state; chown -R \(Users.daemon):\(Users.daemon) .; chmod 755 .; chmod 300 tenants"
+                "cd '\(bench.folder.path)'; mkdir state; chown -R \(Users.daemon):\(Users.daemon) .; chmod 755 .; \(obstacle)"
             )
             let daemon = try bench.launchDaemon(under: Users.run(as: Users.daemon))
             try await daemon.ready()
             try await daemon.logged("event=folderUnwatched")
             let health = try await bench.ctl("health", "--format", "json")
             #expect(try health.json()["reasons"].list.map { $0["cause"].text } == ["folderNotWatched"])
+            #expect(!daemon.log.contains { $0.contains("does not exist") }, "\(daemon.log)")
             try await daemon.sparing()
-            try await run(bench, "/bin/chmod", "755", bench.path("tenants"))
+            try await run(bench, "/bin/sh", "-ec", "cd '\(bench.folder.path)'; \(remedy)")
             try await served("tenant-one", by: bench)
             #expect(try await bench.ctl("health").status == .exited(0))
             try await daemon.stop()

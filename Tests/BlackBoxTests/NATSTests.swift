@@ -72,9 +72,8 @@ struct NATSTests {
         "Bad days: slow links, mute servers, lost requests, copies, two publishers, snapshots that do not fit",
         arguments: [
             "words", "unsigned", "status_header", "remade", "lost_consumer", "mute", "slow_publisher",
-            "slow_follower",
-            "between", "expired", "copied", "two_publishers",
-            "two_followers", "beat", "domain", "foreign_rate",
+            "slow_follower", "between", "expired", "copied", "two_publishers", "two_followers", "beat",
+            "domain", "foreign_rate",
         ])
     func adversity(scenario: String) async throws { try await run(scenario, in: "adversity.py") }
 

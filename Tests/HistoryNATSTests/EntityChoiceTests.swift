@@ -225,19 +225,9 @@ struct EntityChoiceTests {
         }
         try write("INSERT INTO person VALUES (2, 'next', 'y')")
         // The server was set back as well: the group begins before the mirror's position.
-        guard
-            case .group(let group) = try pair.source.next(
-                after: before.position, of: before.store, knowing: nil)
-        else {
-            Issue.record("there is no group")
-            return
-        }
+        let group = try pair.source.group(after: before)
         guard isRestored else { return try pair.apply(group, isSnapshot: false) }
-        #expect {
-            try pair.apply(group, isSnapshot: false)
-        } throws: { error in
-            if case MirrorError.needsSnapshot = error { true } else { false }
-        }
+        expectNeedOfSnapshot { try pair.apply(group, isSnapshot: false) }
     }
 
     @Test("A mirror with another list goes on from a snapshot; a list in other words is the same")

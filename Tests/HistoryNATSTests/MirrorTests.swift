@@ -131,17 +131,9 @@ struct MirrorTests {
         #expect(try pair.follow())
         // As after a restore of the source, which then went on otherwise.
         try pair.write("UPDATE historyd_change SET origin = origin + 1 WHERE id > \(before.position.number)")
-        guard
-            case .group(let group) = try pair.source.next(
-                after: before.position, of: before.store, knowing: nil)
-        else {
-            Issue.record("there is no group")
-            return
-        }
-        #expect {
+        let group = try pair.source.group(after: before)
+        expectNeedOfSnapshot {
             try pair.mirror.apply(group.body.chunks(), isSnapshot: false, to: pair.position(group))
-        } throws: { error in
-            if case MirrorError.needsSnapshot = error { true } else { false }
         }
     }
 
@@ -168,13 +160,7 @@ struct MirrorTests {
         #expect(try clean(through: known) == 0)
         try pair.write("INSERT INTO loose VALUES (9, 9)")
         // What the publisher sends after the server was set back.
-        guard
-            case .group(let group) = try pair.source.next(
-                after: before.position, of: before.store, knowing: nil)
-        else {
-            Issue.record("there is no group")
-            return
-        }
+        let group = try pair.source.group(after: before)
         try pair.mirror.apply(group.body.chunks(), isSnapshot: false, to: pair.position(group))
         let changes = try cleaner.read { db in
             try Int64.fetchAll(db, sql: "SELECT id FROM historyd_change WHERE kind & 3 <> 3")
@@ -535,5 +521,23 @@ struct ByteTests {
                 try Array(text.utf8).withUnsafeBufferPointer { try ValueLine.append($0, to: &read) }
             }
         }
+    }
+}
+
+extension MirrorSource {
+    /// The group behind a position, as a publisher sends it whose server was set back to there.
+    func group(after position: MirrorPosition) throws -> Group {
+        let next = try next(after: position.position, of: position.store, knowing: nil)
+        let group: Group? = if case .group(let group) = next { group } else { nil }
+        return try #require(group, "there is no group")
+    }
+}
+
+/// Expects that a mirror finds out that a group does not continue its history.
+func expectNeedOfSnapshot(_ body: () throws -> Void) {
+    #expect {
+        try body()
+    } throws: { error in
+        if case MirrorError.needsSnapshot = error { true } else { false }
     }
 }

@@ -67,14 +67,14 @@ struct MirrorTruth: Sendable {
 
     /// Through which number the source was cleaned before it went back: a mirror that was filled then lacks that for good.
     private var wasCleaned: Int64 = 0
-    private var cleaned: Int64 = 0
+    private var isCleaned: Int64 = 0
 
-    mutating func isCleaned(through number: Int64) { cleaned = max(cleaned, number) }
+    mutating func clean(through number: Int64) { isCleaned = max(isCleaned, number) }
 
     /// The source is what it was, and what it has been since is known all the same.
     mutating func goBack(to earlier: MirrorTruth) {
         line = earlier.line
-        (wasCleaned, cleaned) = (max(wasCleaned, cleaned), earlier.cleaned)
+        (wasCleaned, isCleaned) = (max(wasCleaned, isCleaned), earlier.isCleaned)
     }
 
     /// What a mirror at a position shows and must not, or does not and must; nil if it is right.

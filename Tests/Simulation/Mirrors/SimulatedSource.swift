@@ -144,7 +144,7 @@ struct SimulatedSource {
             }
             return through
         }
-        for index in truths.indices { truths[index].isCleaned(through: through) }
+        for index in truths.indices { truths[index].clean(through: through) }
         try note()
     }
 

@@ -633,10 +633,10 @@ def unsigned(bench):
     insert(db, 5)
     nonce = next(nonce for nonce in (b"nonce-%d" % number for number in range(1 << 16)) if key.sign(nonce)[0] == 0)
     publish = json.load(open(bench.path("publish.json")))
+    bench.write("publish.json", json.dumps({**publish, "credentials": bench.path("nats.creds")}))
     for attempt in ["publish --once", "publish --new-epoch"]:
         proxy = NonceProxy(bench.port, nonce)
-        bench.write("publish.json", json.dumps({
-            **publish, "servers": [f"nats://127.0.0.1:{proxy.port}"], "credentials": bench.path("nats.creds")}))
+        route(bench, "publish", proxy.port)
         if attempt == "publish --once":
             status, said = once(bench, "publish")
         else:
@@ -650,8 +650,7 @@ def unsigned(bench):
     # What is refused for another reason is not repeated for long.
     credentials.write(bench.folder, bench.port)
     proxy = NonceProxy(bench.port, nonce)
-    bench.write("publish.json", json.dumps({
-        **publish, "servers": [f"nats://127.0.0.1:{proxy.port}"], "credentials": bench.path("nats.creds")}))
+    route(bench, "publish", proxy.port)
     result = nats.new_epoch(bench)
     if result.returncode == 0 or "Authorization Violation" not in result.stderr or proxy.greeted != 2:
         raise Failure(f"with another's credentials: {result.returncode} after {proxy.greeted}: {result.stderr}")

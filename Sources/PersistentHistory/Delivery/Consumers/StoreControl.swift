@@ -103,19 +103,18 @@ package final class StoreControl: Sendable {
     func beginRest(_ positions: Positions) { state.withLock { $0.rest = Rest(positions: positions) } }
 
     /// Notes how its files look while nothing is committed.
-    func rests(_ files: RestingFiles) {
-        state.withLock { state in
-            state.rest?.files = files
-            return state.rest
-        }?.looked.signal()
-    }
+    func rests(_ files: RestingFiles) { decideRest { $0.files = files } }
 
     /// Marks a resting store to be opened.
-    func endRest() {
-        state.withLock { state in
-            state.rest?.isOver = true
-            return state.rest
-        }?.looked.signal()
+    func endRest() { decideRest { $0.isOver = true } }
+
+    private func decideRest(_ change: (inout Rest) -> Void) {
+        state.withLock { state -> OneShotEvent? in
+            guard var rest = state.rest else { return nil }
+            change(&rest)
+            state.rest = rest
+            return rest.looked
+        }?.signal()
     }
 
     /// A store that rests and has nothing new; nil if it is open, or about to be.

@@ -47,10 +47,6 @@ final class FolderScan {
             wasCrowded = contents.isCrowded
             events.append(.crowded(wasCrowded))
         }
-        if (root == nil) != wasMissing {
-            wasMissing = root == nil
-            events.append(.missing(wasMissing))
-        }
         defer { events = [] }
         return events
     }
@@ -116,6 +112,10 @@ final class FolderScan {
     /// Follows the path to the folder, and lists everything again.
     func followAll(at now: Int64, isSettled: Bool = false) throws(ObserverError) {
         try followPath()
+        if (root == nil) != wasMissing {
+            wasMissing = root == nil
+            events.append(.missing(wasMissing))
+        }
         let before = folders
         folders = [:]
         contents.beginListing()
