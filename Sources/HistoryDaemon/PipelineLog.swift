@@ -33,7 +33,7 @@ struct PipelineLog: PipelineReporter {
     /// A repeated event is logged for debugging only, and gives no reason for an alert.
     private func log(_ event: PipelineEvent, isRepeated: Bool = false) {
         guard logger.logLevel <= .debug || !(event.isRoutine || isRepeated) else { return }
-        if isOfFolder, case .storeLost(let error) = event, error.code == .storeMissing { return }
+        if isOfFolder, event.isOfGoing { return }
         for message in event.messages(of: store) {
             if isOfFolder, event.isOfComing {
                 logger.log(level: .debug, "\(message.text)", metadata: message.fields)
@@ -50,6 +50,15 @@ struct PipelineLog: PipelineReporter {
 }
 
 extension PipelineEvent {
+    /// Whether the store's file has gone, before or after it was opened: the folder's own line says so.
+    fileprivate var isOfGoing: Bool {
+        switch self {
+        case .storeLost(let error): error.code == .storeMissing
+        case .watchFailed(let error): error.code == .missing
+        default: false
+        }
+    }
+
     /// Whether it is logged for each store that opens: too much for a folder with thousands of stores.
     fileprivate var isOfComing: Bool {
         switch self {

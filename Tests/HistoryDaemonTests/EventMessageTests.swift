@@ -84,6 +84,21 @@ import Testing
         }
     }
 
+    @Test("Of a folder's store that has gone, however that was found, only the folder's line tells")
+    func ofAFolderTheGoingIsQuiet() {
+        let missing = HistoryError(.storeMissing, "There is none.")
+        for event in [
+            PipelineEvent.storeLost(missing), .watchFailed(ObserverError(.missing, "There is none.")),
+        ] {
+            let (lines, others) = (LoggedLines(), LoggedLines())
+            var folder = journal(of: "contacts", status(), lines)
+            folder.isOfFolder = true
+            folder.report(event)
+            journal(of: "contacts", status(), others).report(event)
+            #expect(lines.all.isEmpty && !others.all.isEmpty, "\(lines.texts)")
+        }
+    }
+
     /// One that says the store says which.
     @Test(arguments: samples)
     func theStoreIsNamed(event: PipelineEvent) {
