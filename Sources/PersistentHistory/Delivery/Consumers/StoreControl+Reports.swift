@@ -30,7 +30,7 @@ extension StoreControl {
     /// The estimated size of the open store's history in bytes.
     package func historySize() async throws -> Int64 {
         let positions = try await positions()
-        return try await withSession(awakeningWithin: nil) { session in
+        return try await withSession(awakening: false) { session in
             let (path, size) = (session.store.path, session.opened.size)
             guard session.source.recorder != nil else { throw HistoryError.onlyRead(path) }
             let bytes = try await session.opened.reports.perform(within: StoreSession.answerTimeout) {

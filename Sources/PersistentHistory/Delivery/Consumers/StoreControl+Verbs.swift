@@ -20,7 +20,7 @@ extension StoreControl {
 
     package func positions(within limit: Duration = StoreSession.answerTimeout) async throws -> Positions {
         if let rest = try await restWithoutNews(within: limit) { return rest.positions }
-        return try await ask(within: limit, awakeningWithin: limit) { [clients = seats.clients] in
+        return try await ask(within: limit, awakening: false) { [clients = seats.clients] in
             try $0.positions(clients)
         }
     }
@@ -68,7 +68,7 @@ extension StoreControl {
 
     /// How many changes by unlisted authors are kept forever; nil if they are delivered or cleaned.
     package func unlistedChanges() async throws -> Int? {
-        try await withSession(awakeningWithin: nil) { session in
+        try await withSession(awakening: false) { session in
             let (store, unlisted) = (session.store, session.opened.unlisted)
             guard !store.rule.deliversUnlisted, !store.rule.cleansUnlisted, session.source.recorder != nil
             else {

@@ -117,27 +117,31 @@ package final class StoreControl: Sendable {
         }?.signal()
     }
 
-    /// A store that rests and has nothing new; nil if it is open, or about to be.
+    /// A store that rests and has nothing new; nil if it is open. It is not woken: its watch does that.
     ///
-    /// - Parameter limit: How long to wait for a store that is just being closed.
+    /// - Parameter limit: How long to wait for a store that is just being closed, or opened again.
     func restWithoutNews(within limit: Duration) async throws -> Rest? {
         if let rest, rest.files == nil { await wait(atMost: limit) { await rest.looked.wait() } }
-        guard let rest, let files = rest.files else { return nil }
-        // What the watch tells may come a moment later.
-        let isUnchanged = try await firstAnswer(within: limit) { answer in
-            thread.executor.perform { answer(.success(files.areUnchanged)) }
+        guard let rest = state.withLock({ $0.rest }) else { return nil }
+        if !rest.isOver, let files = rest.files {
+            // What the watch tells may come a moment later.
+            let isUnchanged = try await firstAnswer(within: limit) { answer in
+                thread.executor.perform { answer(.success(files.areUnchanged)) }
+            }
+            if isUnchanged ?? false { return rest }
         }
-        return isUnchanged ?? false ? rest : nil
+        await wait(atMost: limit) { await rest.ended.wait() }
+        return nil
     }
 
     /// How long a caller waits for a resting store.
-    static let awakening: Duration = .seconds(10)
+    private static let awakening: Duration = .seconds(10)
 
     /// Wakes a resting store, and waits until it is open.
-    private func awaken(within limit: Duration) async {
+    private func awaken() async {
         guard let rest = state.withLock({ $0.rest }) else { return }
         rest.needed.signal()
-        await wait(atMost: min(limit, Self.awakening)) { await rest.ended.wait() }
+        await wait(atMost: Self.awakening) { await rest.ended.wait() }
     }
 
     func opened(_ session: StoreSession) {
@@ -175,12 +179,10 @@ package final class StoreControl: Sendable {
 
     /// Runs a body with the open store.
     ///
-    /// - Parameter limit: How long to wait for a resting store to be open; nil not to open it.
+    /// - Parameter awakening: Whether to open the store if it rests.
     /// - Throws: `HistoryError` with `.storeNotOpen`, and what the body throws.
-    func withSession<T>(
-        awakeningWithin limit: Duration? = awakening, _ body: (StoreSession) async throws -> T
-    ) async throws -> T {
-        if let limit { await awaken(within: limit) }
+    func withSession<T>(awakening: Bool = true, _ body: (StoreSession) async throws -> T) async throws -> T {
+        if awakening { await awaken() }
         let session = try enter()
         defer { leave() }
         return try await body(session)
@@ -188,16 +190,16 @@ package final class StoreControl: Sendable {
 
     /// Runs a query on the open store, on its thread.
     func ask<T: Sendable>(
-        within limit: Duration = StoreSession.actionTimeout, awakeningWithin awakening: Duration? = awakening,
+        within limit: Duration = StoreSession.actionTimeout, awakening: Bool = true,
         _ body: @escaping @Sendable (isolated StoreSession) throws -> T
     ) async throws -> T {
-        try await withSession(awakeningWithin: awakening) { try await $0.ask(within: limit, body) }
+        try await withSession(awakening: awakening) { try await $0.ask(within: limit, body) }
     }
 
     /// Whether a consumer of the open store has not caught up, or the store's thread does not answer.
     package func isAtWork() async -> Bool {
         do {
-            return try await ask(within: StoreSession.answerTimeout, awakeningWithin: nil) { $0.isAtWork }
+            return try await ask(within: StoreSession.answerTimeout, awakening: false) { $0.isAtWork }
         } catch let error as HistoryError {
             return error.code != .storeNotOpen
         } catch {
