@@ -135,7 +135,7 @@ let package = Package(
         // SQLite's default VFS in the tests: files on disks that fail when they are told to.
         .target(name: "CFaultVFS", dependencies: [sqlite], path: "Tests/Support/CFaultVFS"),
         .target(
-            name: "TestSupport", dependencies: ["CFaultVFS", "PersistentHistory", grdb, logging],
+            name: "TestSupport", dependencies: ["PersistentHistory", grdb, logging],
             path: "Tests/Support/TestSupport", swiftSettings: strict),
         // Writes stores as Core Data does, and knows what is in them.
         .target(
@@ -155,7 +155,9 @@ let package = Package(
         // Every fault of a disk, at every moment.
         .testTarget(
             name: "FaultTests",
-            dependencies: ["HistoryMirrors", "HistoryNATS", "PersistentHistory", "TestSupport", grdb, sqlite],
+            dependencies: [
+                "CFaultVFS", "HistoryMirrors", "HistoryNATS", "PersistentHistory", "TestSupport", grdb, sqlite,
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryConfigurationTests",

@@ -68,6 +68,17 @@ struct UnusedStates {
         return states.values.sorted { $0.id < $1.id }
     }
 
+    /// The stores below a folder, by their relative paths, that have a state here. None if that cannot be read.
+    static func stores(under folder: String, in stateFolder: String) -> Set<String> {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: stateFolder)) ?? []
+        return Set(
+            names.filter { $0.hasSuffix(".store") && id(ofStateWith: $0) != nil }.compactMap { name in
+                let note = (try? AtomicFile.read("\(stateFolder)/\(name)")).flatMap(\.self)
+                let path = String(decoding: note ?? [], as: UTF8.self)
+                return path.hasPrefix("\(folder)/") ? String(path.dropFirst(folder.count + 1)) : nil
+            })
+    }
+
     /// Removes expired states, and reports each.
     ///
     /// - Throws: An error of the file system.

@@ -197,6 +197,38 @@ struct FolderOfStoresTests {
     }
 
     @Test(
+        "A store that is no database when the daemon begins is not left out: health names it until it is put right",
+        arguments: ["no database at all", ""])
+    func spoiled(content: String) async throws {
+        try await withWorkbench { bench in
+            try configure(bench)
+            let (path, copy) = (bench.path("tenants/one.sqlite"), bench.path("copy"))
+            try await run(bench, "/usr/bin/sqlite3", path, Self.table)
+            var daemon = try await bench.startDaemon()
+            try await served("tenant-one", by: bench)
+            try await daemon.stop()
+            try await insert(1, into: bench, "one")
+            try await run(bench, "/usr/bin/sqlite3", path, "VACUUM INTO '\(copy)'")
+            // A file that is no store's is left alone beside it.
+            for name in ["tenants/one.sqlite", "tenants/stray.sqlite"] { try bench.folder.write(name, content) }
+            daemon = try await bench.startDaemon()
+            func verdict() async throws -> [String] {
+                let health = try await bench.ctl("health", "--format", "json").json()
+                let stores = health["reasons"].list.compactMap { $0["store"].text }
+                return [health["verdict"].text ?? ""] + stores
+            }
+            try await eventually("a store that is no database") {
+                try await verdict().dropFirst() == ["tenant-one"]
+            }
+            #expect(try await verdict().first != "healthy")
+            try await run(bench, "/bin/cp", copy, path)
+            #expect(try await calls(1, bench, daemon) == ["tenant-one p1"])
+            try await eventually("a store that is there again") { try await verdict() == ["healthy"] }
+            try await daemon.stop()
+        }
+    }
+
+    @Test(
         "A twin: however stores are made, moved and removed, and the daemon killed, each commit comes with its store's name"
     )
     func twin() async throws {

@@ -28,14 +28,51 @@ import Testing
     /// Of `MainApp`, which its own transactions do not concern.
     private static func keeper(
         _ store: GatekeeperStore, _ reader: HistoryReader, contexts: [ReplicaContext] = [],
-        programContexts: [any HistoryContext] = []
+        programContexts: [any HistoryContext] = [], reporter: any PipelineReporter = SilentReporter()
     ) throws -> ContextKeeper {
         ContextKeeper(
             Consumer(
                 store: "s", author: "MainApp", rule: DeliveryRule(authors: ["A", "MainApp"]),
                 contexts: contexts, programContexts: programContexts),
             source: reader, state: try StateDatabase(folder: store.folder.path, store: reader.storeID),
-            reporter: SilentReporter())
+            reporter: reporter)
+    }
+
+    /// Does something at each fill.
+    private struct AtFill: PipelineReporter {
+        let body: @Sendable () -> Void
+        func report(_ event: PipelineEvent) {
+            if case .replicaFilled = event { body() }
+        }
+    }
+
+    @Test("A replica that has been filled when the store fails is not filled once more")
+    func failsAfterFill() async throws {
+        let store = try GatekeeperStore()
+        try store.write("A", "INSERT INTO t VALUES (1, 0)")
+        let reader = try HistoryReader(path: store.path)
+        let context = store.replica()
+        let fills = Locked(0)
+        let keeper = try Self.keeper(
+            store, reader, contexts: [context],
+            reporter: AtFill {
+                let count = fills.withLock { fills in
+                    fills += 1
+                    return fills
+                }
+                guard count == 2 else { return }
+                #expect(throws: Never.self) {
+                    try store.write(nil, "UPDATE historyd_store SET value = 'x' || value WHERE key = 'id'")
+                }
+            })
+        try await keeper.tend(cursor: 1)
+        await #expect(throws: HistoryError.self) { try await keeper.resync(context.name, cursor: 1) }
+        try store.write(nil, "UPDATE historyd_store SET value = substr(value, 2) WHERE key = 'id'")
+        await keeper.tryNow()
+        try await keeper.tend(cursor: 1)
+        #expect(fills.withLock(\.self) == 2)
+        #expect(try store.rows(of: context.path) == store.rows())
+        await keeper.close()
     }
 
     @Test("A context that has yet to catch up when the store fails goes on there, and misses nothing")

@@ -29,10 +29,14 @@ struct Operator: Sendable {
     func ask(_ rarity: Rarity, store index: Int) {
         let store = scenario.stores[index]
         let plugin = "p\(files.isShared ? 0 : index)"
+        if rarity == .cleansByForce { truth.beginsCleaningByForce(store.name) }
         let status = startThread {
             csimulation_be_world()
             switch rarity {
-            case .cleansByForce: send(.clean(store: store.name, force: true), within: 60_000_000_000)
+            case .cleansByForce:
+                send(.clean(store: store.name, force: true), within: 60_000_000_000)
+                record.write("cleaned by force", store.name)
+                truth.endsCleaningByForce(store.name)
             case .resyncs:
                 send(.resync(context: "copy", store: store.name, consumer: nil), within: 60_000_000_000)
             case .testsPlugin: send(.testPlugin(plugin), within: 60_000_000_000)
@@ -156,6 +160,7 @@ struct Operator: Sendable {
             }
             let old = before[store.name, default: []].filter {
                 $0.time < asked - Settings.healthyLag - 2_000_000_000
+                    && truth.mustBeDelivered($0, of: store.name)
             }
             if isUnsettled(store.name) { continue }
             for consumer in store.consumers {
@@ -178,7 +183,9 @@ struct Operator: Sendable {
                 continue
             }
             if !isUnsettled(store.name),
-                let lacks = truth.lacking(before, store, consumer, feeds: false).first
+                let lacks = truth.lacking(
+                    before.filter { truth.mustBeDelivered($0, of: store.name) }, store, consumer, feeds: false
+                ).first
             {
                 violation(.untrue, "wait: \(newest) was reached, and \(lacks) is missing")
             }
@@ -197,8 +204,9 @@ struct Operator: Sendable {
             else { continue }
             let commits = before[store.name, default: []]
             if isUnsettled(store.name) { continue }
+            let needed = commits.filter { truth.mustBeDelivered($0, of: store.name) }
             if report.state == .level, report.deadLetters ?? 0 == 0,
-                let lacks = truth.lacking(commits, store, consumer, feeds: false).first
+                let lacks = truth.lacking(needed, store, consumer, feeds: false).first
             {
                 violation(.untrue, "\(store.name) \(consumer.author) is level, and \(lacks) is missing")
             }

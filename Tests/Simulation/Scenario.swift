@@ -135,6 +135,7 @@ enum Trouble: String, CaseIterable, Sendable {
 
 /// What happens to the machine.
 enum Machine: String, CaseIterable, Sendable {
+    /// Of every third seed: the kernel's memory instead of descriptors.
     case refusesThreads, refusesDescriptors, refusesNothing
     case setsClockBack, setsClockAhead
     /// For some seconds.

@@ -26,6 +26,8 @@ import PersistentHistory
 
     static func main() {
         csimulation_be_repeatable(CommandLine.unsafeArgv)
+        // As the daemon does. Counting memory takes a lock, which would be a point at which threads take turns.
+        ProcessMemory.keepSmall()
         main(nil)
     }
 

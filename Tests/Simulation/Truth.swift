@@ -21,6 +21,8 @@ final class Truth: Sendable {
         /// Stores that are not in their folder, and when each last left it or came.
         var away: Set<String> = []
         var moved: [String: Int64] = [:]
+        /// The newest commit that an operator may have cleaned by force.
+        var forced: [String: Int64] = [:]
     }
 
     struct Commit: Sendable {
@@ -55,12 +57,19 @@ final class Truth: Sendable {
         state.withLock { state in
             state.commits[store]?.removeAll { $0.number > newest }
             state.restored[store] = time
+            if let forced = state.forced[store], forced != .max { state.forced[store] = min(forced, newest) }
         }
         deliveries.forget(store, after: newest)
     }
 
     /// A new history counts from the beginning.
     func beginsAgain(_ store: String, at time: Int64) { isRestored(store, to: 0, at: time) }
+
+    /// Who has not had what is cleaned then is passed by, and told of that later.
+    func beginsCleaningByForce(_ store: String) { state.withLock { $0.forced[store] = .max } }
+    func endsCleaningByForce(_ store: String) {
+        state.withLock { $0.forced[store] = $0.commits[store]?.last?.number ?? 0 }
+    }
 
     func isSuspended(until time: Int64) { state.withLock { $0.suspended = time } }
 
@@ -109,6 +118,8 @@ final class Truth: Sendable {
             case "restored": isRestored(line[0], to: line.number(1), at: line.time)
             case "ordered" where line[1] == "loseHistory" && line[2] == "ok":
                 beginsAgain(line[0], at: line.time)
+            case "rarity" where line[1] == Rarity.cleansByForce.rawValue: beginsCleaningByForce(line[0])
+            case "cleaned by force": endsCleaningByForce(line[0])
             case "machine" where line[0] == Machine.isSuspended.rawValue: isSuspended(until: line.time)
             case "schema":
                 if let change = SchemaChange(rawValue: line[1]) {
@@ -126,6 +137,11 @@ final class Truth: Sendable {
     // MARK: What is so
 
     func commits(_ store: String) -> [Commit] { state.withLock { $0.commits[store] ?? [] } }
+
+    /// Whether no operator can have taken it out of the history.
+    func mustBeDelivered(_ commit: Commit, of store: String) -> Bool {
+        state.withLock { commit.number > $0.forced[store] ?? 0 }
+    }
 
     /// Whether no daemon can have opened it in this life.
     func wasNeverOpen(_ store: String) -> Bool { state.withLock { $0.locked[store] ?? false } }

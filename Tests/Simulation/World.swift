@@ -279,6 +279,8 @@ struct World: Sendable {
         case .refusesThreads where !serviceManager.sawReady, .refusesDescriptors where !serviceManager.sawReady:
             break
         case .refusesThreads: csimulation_refuse_threads(192)
+        // Others go on as they did before there were seeds of this.
+        case .refusesDescriptors where scenario.seed % 3 == 1: csimulation_refuse_memory(64)
         case .refusesDescriptors: csimulation_refuse_descriptors(64)
         case .refusesNothing:
             csimulation_refuse_threads(0)

@@ -73,17 +73,18 @@ struct FolderService: Service {
 extension StoreTemplate {
     /// The rules for which files and folders count.
     ///
-    /// - Parameter excluded: A folder in which no file counts: the daemon's own state.
-    func rules(excluding excluded: String) -> FolderWatcher.Rules {
+    /// - Parameter state: The daemon's own folder, in which no file counts.
+    func rules(excluding state: String) -> FolderWatcher.Rules {
         let (pattern, folder) = (pattern, folder)
         let isExcluded: @Sendable (String) -> Bool = {
-            "\(folder)/\($0)".utf8.starts(with: "\(excluded)/".utf8)
+            "\(folder)/\($0)".utf8.starts(with: "\(state)/".utf8)
         }
         let enters: @Sendable (String) -> Bool = { path in
             (try? TemplateFile("\(path)/x")) != nil && !isExcluded("\(path)/x")
         }
         return FolderWatcher.Rules(
-            folder: folder, maximum: maximumStores, enters: isRecursive ? enters : nil
+            folder: folder, maximum: maximumStores, enters: isRecursive ? enters : nil,
+            servedBefore: { UnusedStates.stores(under: folder, in: state) }
         ) { path in
             let name = PathNames.inReverse(path).first ?? path
             guard pattern.matches(name), !isExcluded(path) else { return .other }

@@ -51,6 +51,7 @@ int __wrap_cplatform_start(
     (void)environment;
     (void)descriptors;
     int error = trouble_at(program, csimulation_at_open);
+    if (!error) error = lack_of_memory();
     if (!error && KERNEL(SYS_access, program, X_OK, 0, 0) < 0) error = ENOENT;
     if (error) return error;
     if (child_count == most) return EAGAIN;

@@ -241,9 +241,13 @@ static int open_state_of_thread(void) {
     return descriptor;
 }
 
-static int refused_descriptors;
+static struct { int chance, error; } refused;
 
-void csimulation_refuse_descriptors(int chance) { refused_descriptors = chance; }
+void csimulation_refuse_descriptors(int chance) { refused.chance = chance, refused.error = EMFILE; }
+void csimulation_refuse_memory(int chance) { refused.chance = chance, refused.error = ENOMEM; }
+
+int lack(void) { return is_refused(refused.chance) ? refused.error : 0; }
+int lack_of_memory(void) { return refused.error == ENOMEM ? lack() : 0; }
 
 // Descriptors of inotify(7).
 static bool has_events_of_files[1024];
@@ -252,8 +256,8 @@ static bool loses_events;
 void csimulation_lose_events(void) { loses_events = true; }
 
 int inotify_init1(int flags) {
-    bool is_lacking = is_refused(refused_descriptors);
-    int descriptor = (int)result_of(is_lacking ? -EMFILE : KERNEL(SYS_inotify_init1, flags, 0, 0, 0));
+    int error = lack();
+    int descriptor = (int)result_of(error ? -error : KERNEL(SYS_inotify_init1, flags, 0, 0, 0));
     if (descriptor >= 0 && descriptor < 1024) has_events_of_files[descriptor] = true;
     return descriptor;
 }
@@ -314,7 +318,7 @@ int open(const char *path, int flags, ...) {
     int error = !takes_turns ? 0 : is_of_machine(path) ? ENOENT : trouble_at(path, csimulation_at_open);
     // Dispatch traps where it cannot read that.
     bool is_thread = takes_turns && strncmp(path, "/proc/self/task/", 16) == 0;
-    if (!error && !is_thread && is_refused(refused_descriptors)) error = EMFILE;
+    if (!error && !is_thread) error = lack();
     int descriptor = (int)result_of(
         error ? -error : is_thread ? open_state_of_thread() : KERNEL(SYS_openat, AT_FDCWD, path, flags, mode));
     if (descriptor >= 0 && descriptor < 1024) is_random[descriptor] = strcmp(path, "/dev/urandom") == 0;
@@ -322,11 +326,20 @@ int open(const char *path, int flags, ...) {
 }
 
 int pipe2(int ends[2], int flags) {
-    return (int)result_of(is_refused(refused_descriptors) ? -EMFILE : KERNEL(SYS_pipe2, ends, flags, 0, 0));
+    int error = lack();
+    return (int)result_of(error ? -error : KERNEL(SYS_pipe2, ends, flags, 0, 0));
 }
 
 int socket(int domain, int type, int protocol) {
-    return (int)result_of(is_refused(refused_descriptors) ? -EMFILE : KERNEL(SYS_socket, domain, type, protocol, 0));
+    int error = lack();
+    return (int)result_of(error ? -error : KERNEL(SYS_socket, domain, type, protocol, 0));
+}
+
+// A file's only: what the program allocates does not pass here, and it does not survive a lack of that.
+void *mmap(void *address, size_t length, int protection, int flags, int descriptor, off_t offset) {
+    int error = descriptor >= 0 && takes_turns ? lack_of_memory() : 0;
+    long result = error ? -error : kernel(SYS_mmap, (long)address, (long)length, protection, flags, descriptor, offset);
+    return result < 0 && result > -4096 ? (void *)result_of(result) : (void *)result;
 }
 
 int close(int descriptor) {
@@ -357,10 +370,12 @@ static bool is_above_run(const char *path) {
 int inotify_add_watch(int descriptor, const char *path, uint32_t mask) {
     if (takes_turns && is_above_run(path))
         mask &= ~(uint32_t)(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB);
-    return (int)result_of(KERNEL(SYS_inotify_add_watch, descriptor, path, mask, 0));
+    int error = lack_of_memory();
+    return (int)result_of(error ? -error : KERNEL(SYS_inotify_add_watch, descriptor, path, mask, 0));
 }
 
 int fcntl64(int descriptor, int command, ...) __attribute__((alias("fcntl")));
+void *mmap64(void *address, size_t length, int protection, int flags, int descriptor, off64_t offset) __attribute__((alias("mmap")));
 int open64(const char *path, int flags, ...) __attribute__((alias("open")));
 ssize_t pread64(int descriptor, void *buffer, size_t count, off64_t offset) __attribute__((alias("pread")));
 ssize_t pwrite64(int descriptor, const void *bytes, size_t count, off64_t offset) __attribute__((alias("pwrite")));

@@ -46,6 +46,9 @@ bool is_foreign(int descriptor);
 uint64_t random_number(void);
 // Whether the machine refuses the calling thread something.
 bool is_refused(int chance);
+// Why something is refused now that needs a descriptor, or the kernel's memory alone; 0 if it is not.
+int lack(void);
+int lack_of_memory(void);
 
 // A point at which another thread may run, the process may be killed, and a little time passes.
 void point(void);

@@ -68,23 +68,28 @@ extension ContextKeeper {
         return Expiry(reason: loss == .expired ? .expired : .restored, lost: token, after: bounds.newest)
     }
 
-    func refill(_ context: any MergeContext, _ expiry: Expiry?) async throws -> Int64 {
+    private static let lacksCheckpoint = "it has no checkpoint in this store after it was filled"
+
+    func refill(_ context: any MergeContext, _ loss: Expiry?) async throws -> Int64 {
         let (name, author) = (context.name, consumer.author)
         shown[name] = nil
-        let filled = try await asking(context) { try await context.refill(expiry) }
+        let filled = try await asking(context) { try await context.refill(loss) }
+        guard let token = filled else { throw failure(of: context, Self.lacksCheckpoint) }
         misled.remove(name)
-        guard let token = filled, self.expiry(of: token, context, try source.bounds()) == nil else {
-            throw failure(of: context, "it has no checkpoint in this store after it was filled")
-        }
-        reporter.report(.replicaFilled(consumer: author, context: name, at: token))
+        // Noted before the store is read again: where that fails, the context is not filled twice.
         try state.given.forget(name, of: author)
         if let key = context.stateKey {
-            var filling = try source.checkpoint(at: token.number, state.clock)
             // The fingerprint of the copied file.
-            if let fingerprint = context.fingerprint { filling.fingerprint = fingerprint }
+            let fingerprint = try context.fingerprint ?? source.fingerprint(at: token.number, in: nil)
+            let filling = Checkpoint(
+                position: token.number, fingerprint: fingerprint, movedAt: state.clock.wall())
             try state.replicas.save(name, of: author, at: key, filling: filling)
         }
         ordered.remove(name)
+        reporter.report(.replicaFilled(consumer: author, context: name, at: token))
+        guard expiry(of: token, context, try source.bounds()) == nil else {
+            throw failure(of: context, Self.lacksCheckpoint)
+        }
         return token.number
     }
 

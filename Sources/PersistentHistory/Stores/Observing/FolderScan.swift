@@ -29,6 +29,8 @@ final class FolderScan {
     /// Watches of files that are not ready, and of their logs.
     private var unready: [Int32: String] = [:]
     private var watchesOfUnready: [String: Set<Int32>] = [:]
+    /// Read where a file is found that is no store.
+    private lazy var servedBefore = rules.servedBefore()
 
     /// - Parameter contents: What is already known.
     init(_ rules: FolderWatcher.Rules, _ inotify: Inotify, _ contents: FolderContents) {
@@ -268,6 +270,10 @@ final class FolderScan {
         let isServed = contents.isStore(path)
         let look = try StoreFileLook.look(name, in: folder, isServed: isServed)
         switch look {
+        // Its consumers wait for it.
+        case .unready where servedBefore.contains(path),
+            .unfit(.notADatabase) where servedBefore.contains(path):
+            return .store
         case .unready, .unfit(.notADatabase), .unfit(.otherNames):
             let before = watchesOfUnready[path] ?? []
             for file in [name, name + "-wal"] {

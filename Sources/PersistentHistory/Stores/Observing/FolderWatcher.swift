@@ -16,15 +16,21 @@ package final class FolderWatcher: Sendable {
         /// Nil if subfolders do not count.
         let enters: (@Sendable (_ path: String) -> Bool)?
         let fit: @Sendable (_ path: String) -> Fit
+        let servedBefore: @Sendable () -> Set<String>
 
         /// - Parameters:
         ///   - enters: Whether a subfolder, by its relative path, counts too.
         ///   - fit: Whether a file, by its relative path, may be a store.
+        ///   - servedBefore: The files, by relative path, that were served as stores by an earlier process. One of them
+        ///     is a store whatever is in it: its service reports what is wrong. Called at most once, on the watcher's
+        ///     thread.
         package init(
             folder: String, maximum: Int, enters: (@Sendable (_ path: String) -> Bool)? = nil,
+            servedBefore: @escaping @Sendable () -> Set<String> = { [] },
             fit: @escaping @Sendable (_ path: String) -> Fit
         ) {
             (self.folder, self.maximum, self.enters, self.fit) = (folder, maximum, enters, fit)
+            self.servedBefore = servedBefore
         }
     }
 

@@ -76,7 +76,9 @@ void csimulation_no_rule(int number);
 
 // What the machine refuses the program from now on, each time with this chance of 256.
 void csimulation_refuse_threads(int chance);
+// One of these two at a time.
 void csimulation_refuse_descriptors(int chance);
+void csimulation_refuse_memory(int chance);
 // Sets the clock of the wall.
 void csimulation_step_clock(int64_t nanoseconds);
 // Time passes in which nothing runs.

@@ -1,39 +1,40 @@
 import CFaultVFS
 import Foundation
 import PersistentHistory
+import TestSupport
 
 /// A folder whose SQLite files are on a disk that fails on request.
 ///
 /// Every connection of this process to a file in it goes through the disk. Nothing in it is really synced:
 /// unsynced writes are remembered, and `image` copies the folder as a power failure would leave it.
-public final class FaultDisk: Sendable {
+final class FaultDisk: Sendable {
     /// Calls of SQLite to its VFS (https://www.sqlite.org/c3ref/io_methods.html).
-    public struct Calls: OptionSet, Sendable, CustomStringConvertible {
-        public let rawValue: UInt32
+    struct Calls: OptionSet, Sendable, CustomStringConvertible {
+        let rawValue: UInt32
 
-        public init(rawValue: UInt32) { self.rawValue = rawValue }
+        init(rawValue: UInt32) { self.rawValue = rawValue }
         init(_ call: fault_call) { rawValue = call.rawValue }
 
-        public static let open = Self(FAULT_OPEN)
-        public static let read = Self(FAULT_READ)
-        public static let write = Self(FAULT_WRITE)
-        public static let sync = Self(FAULT_SYNC)
-        public static let truncate = Self(FAULT_TRUNCATE)
-        public static let delete = Self(FAULT_DELETE)
-        public static let access = Self(FAULT_ACCESS)
-        public static let lock = Self(FAULT_LOCK)
-        public static let map = Self(FAULT_MAP)
-        public static let mappedLock = Self(FAULT_MAPPED_LOCK)
-        public static let size = Self(FAULT_SIZE)
+        static let open = Self(FAULT_OPEN)
+        static let read = Self(FAULT_READ)
+        static let write = Self(FAULT_WRITE)
+        static let sync = Self(FAULT_SYNC)
+        static let truncate = Self(FAULT_TRUNCATE)
+        static let delete = Self(FAULT_DELETE)
+        static let access = Self(FAULT_ACCESS)
+        static let lock = Self(FAULT_LOCK)
+        static let map = Self(FAULT_MAP)
+        static let mappedLock = Self(FAULT_MAPPED_LOCK)
+        static let size = Self(FAULT_SIZE)
 
         /// Calls that change the disk.
-        public static let changes: Self = [.write, .truncate, .delete, .sync]
-        public static let locks: Self = [.lock, .mappedLock]
-        public static let all: Self = [
+        static let changes: Self = [.write, .truncate, .delete, .sync]
+        static let locks: Self = [.lock, .mappedLock]
+        static let all: Self = [
             .open, .read, .write, .sync, .truncate, .delete, .access, .lock, .map, .mappedLock, .size,
         ]
 
-        public var description: String {
+        var description: String {
             let names: [(Self, String)] = [
                 (.open, "open"), (.read, "read"), (.write, "write"), (.sync, "sync"),
                 (.truncate, "truncate"), (.delete, "delete"), (.access, "access"), (.lock, "lock"),
@@ -44,7 +45,7 @@ public final class FaultDisk: Sendable {
     }
 
     /// What happens to a call.
-    public enum Fault: Sendable, Hashable {
+    enum Fault: Sendable, Hashable {
         case none
         /// It fails with the most fitting error.
         case inputOutput
@@ -59,12 +60,12 @@ public final class FaultDisk: Sendable {
     }
 
     /// What happens to everything since the last sync.
-    public enum Loss: Sendable, Hashable, CustomStringConvertible {
+    enum Loss: Sendable, Hashable, CustomStringConvertible {
         case kept, lost
         /// Whole writes, all writes before some moment, or each sector by itself, possibly as garbage.
         case seeded(UInt64)
 
-        public var description: String {
+        var description: String {
             switch self {
             case .kept: "kept"
             case .lost: "lost"
@@ -74,21 +75,21 @@ public final class FaultDisk: Sendable {
     }
 
     /// A call for the decision.
-    public struct Call: Sendable {
-        public let kind: Calls
-        public let path: String
+    struct Call: Sendable {
+        let kind: Calls
+        let path: String
 
-        public var file: String { (path as NSString).lastPathComponent }
+        var file: String { (path as NSString).lastPathComponent }
     }
 
-    public let folder: TemporaryFolder
+    let folder: TemporaryFolder
     /// The folder's real path.
-    public var path: String { folder.path }
+    var path: String { folder.path }
     private let decision = Decision()
     /// The address of the VFS's disk.
     private let address: UInt
 
-    public init() throws {
+    init() throws {
         folder = try TemporaryFolder(inMemory: true)
         let disk = fault_disk_add(
             folder.path,
@@ -104,15 +105,15 @@ public final class FaultDisk: Sendable {
     deinit { fault_disk_remove(disk) }
 
     /// Sets the decision for each further call; it runs on the calling thread.
-    public func decide(_ body: @escaping @Sendable (Call) -> Fault) {
+    func decide(_ body: @escaping @Sendable (Call) -> Fault) {
         decision.rule.withLock { $0 = Decision.Rule(decide: body) }
     }
 
     /// Makes all further calls succeed.
-    public func mend() { decide { _ in .none } }
+    func mend() { decide { _ in .none } }
 
     /// Copies the disk as a power failure would leave it now.
-    public func image(to path: String, _ loss: Loss) throws {
+    func image(to path: String, _ loss: Loss) throws {
         let (way, seed) =
             switch loss {
             case .kept: (FAULT_KEPT, UInt64(0))
@@ -126,7 +127,7 @@ public final class FaultDisk: Sendable {
     }
 
     /// How many bytes a power failure may lose.
-    public var unsynced: Int64 { fault_disk_unsynced(disk) }
+    var unsynced: Int64 { fault_disk_unsynced(disk) }
 }
 
 /// Decides on the disk's calls, on any thread.
