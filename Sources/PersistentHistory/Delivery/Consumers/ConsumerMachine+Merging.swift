@@ -75,10 +75,9 @@ extension ConsumerMachine {
             if failure.reason == .cancelled { return retry(after: Self.pauseAfterCancellation) }
             switch decide(hook, failure, at: last) {
             case .retry(let delay), .hold(let delay):
-                if [.undecided, .unfit].contains(failure.reason), let merge = pending {
+                if [.undecided, .unfit].contains(failure.reason) {
                     // The rows are read again before the condition is evaluated again.
-                    judgedAgain = (merge.end, merge.called)
-                    (pending, batch) = (nil, nil)
+                    (leftMerge, pending, batch) = (pending, nil, nil)
                 }
                 return retry(after: delay)
             case .skip:

@@ -132,16 +132,15 @@ extension ConsumerMachine {
             }
             afterMerge = progress.failure.map { .failed(next, $0) } ?? .proceed
         } else {
-            done = []
-            if let last = progress.relevant.last { observed = max(observed, last.number) }
+            // Calls past a batch that was cut there stay made.
+            if let last = progress.relevant.last, last.number > observed { (observed, done) = (last.number, []) }
             pending = PendingMerge(
                 progress.relevant, own: progress.own, after: cursor, end: progress.end, values: batch?.values)
             // Look once more for what the hooks are about to write.
             let mayWrite = dependencies.takesOwn && consumer.hasContexts && !progress.relevant.isEmpty
             afterMerge = progress.isLast && !mayWrite ? .idle : .proceed
         }
-        if let judgedAgain, judgedAgain.end == pending?.end { pending?.resume(after: judgedAgain.called) }
-        judgedAgain = nil
+        if let leftMerge { pending?.resume(leftMerge) }
         return pending == nil ? afterMerge(dependencies) : merge(dependencies)
     }
 

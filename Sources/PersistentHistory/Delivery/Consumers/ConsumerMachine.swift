@@ -101,9 +101,9 @@ struct ConsumerMachine: Sendable {
     var done: Set<BinaryText> = []
     var observing: ObserverProgress?
     var pending: PendingMerge?
-    /// The hooks that have had a batch whose rows are read again because a condition could not be
-    /// evaluated.
-    var judgedAgain: (end: Int64, called: Set<String>)?
+    /// A merge that was left, and goes on when its batch comes again: rows are read again because a condition
+    /// could not be evaluated, or the consumer was moved back.
+    var leftMerge: PendingMerge?
     /// What to do after the pending merge.
     var afterMerge = AfterMerge.proceed
     var failing: (hook: String, attempts: Int)?
@@ -111,6 +111,8 @@ struct ConsumerMachine: Sendable {
     let givenUp: GivenUpCalls
     /// What an operator repeats, until the cursor is back where it had been.
     var replay: Replay?
+    /// The calls that had been made past that cursor: they are not made twice.
+    var madeAhead: (observed: Int64, done: Set<BinaryText>, merge: PendingMerge?)?
     /// Whether it had caught up before this pass.
     var wasCaughtUp = false
     var effects: [Effect] = []
@@ -246,6 +248,7 @@ struct ConsumerMachine: Sendable {
         (cursor, fingerprint) = (number, checkpoint.fingerprint)
         observed = max(observed, number)
         if let batch, batch.end <= number { self.batch = nil }
+        if let leftMerge, leftMerge.end <= number { self.leftMerge = nil }
         if let replay, replay.through <= number { endReplay() }
         report(.cursorMoved(consumer: consumer.author, to: HistoryToken(store: storeID, number: number)))
     }
@@ -256,6 +259,13 @@ struct ConsumerMachine: Sendable {
         guard let replay else { return }
         batchEnd = replay.batchEnd(at: max(cursor, replay.through), saved: batchEnd)
         self.replay = nil
+        resumeAhead()
+    }
+
+    /// Continues with the calls where they were before a move.
+    mutating func resumeAhead() {
+        guard let made = madeAhead.take() else { return }
+        (observed, done, leftMerge) = (max(observed, made.observed), made.done, made.merge)
     }
 
     mutating func report(_ event: PipelineEvent) { effects.append(.report(event)) }

@@ -103,6 +103,12 @@ extension ConsumerMachine {
             replay: plan.replay)
         // A notice of lost history continues where it was.
         (next.notifiedOfExpiry, next.isLossReported) = (notifiedOfExpiry, isLossReported)
+        next.madeAhead = replay == nil ? (observed, done, pending ?? leftMerge) : madeAhead
+        if next.replay == nil {
+            next.resumeAhead()
+        } else if plan.to > plan.from {
+            (next.observed, next.done, next.leftMerge) = (max(next.observed, observed), done, pending ?? leftMerge)
+        }
         return next
     }
 }

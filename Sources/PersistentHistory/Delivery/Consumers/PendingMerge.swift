@@ -104,8 +104,15 @@ struct PendingMerge: Sendable {
         }
     }
 
-    /// Continues after hooks that have already had the same batch.
-    mutating func resume(after called: Set<String>) { self.called.formUnion(called) }
+    /// Continues where the merge of the same batch was left.
+    mutating func resume(_ left: PendingMerge) {
+        func ends(_ merge: PendingMerge) -> [HistoryToken?] {
+            [merge.transactions.first?.token, merge.transactions.last?.token]
+        }
+        guard ends(left) == ends(self) else { return }
+        (called, rejected, isFinished) = (left.called, left.rejected, left.isFinished)
+        (part, hasMadePart) = (left.part, left.hasMadePart)
+    }
 
     // MARK: Calls
 
