@@ -133,7 +133,9 @@ extension ConsumerMachine {
             afterMerge = progress.failure.map { .failed(next, $0) } ?? .proceed
         } else {
             // Calls past a batch that was cut there stay made.
-            if let last = progress.relevant.last, last.number > observed { (observed, done) = (last.number, []) }
+            if let last = progress.relevant.last, last.number > observed {
+                (observed, done) = (last.number, [])
+            }
             pending = PendingMerge(
                 progress.relevant, own: progress.own, after: cursor, end: progress.end, values: batch?.values)
             // Look once more for what the hooks are about to write.

@@ -107,7 +107,8 @@ extension ConsumerMachine {
         if next.replay == nil {
             next.resumeAhead()
         } else if plan.to > plan.from {
-            (next.observed, next.done, next.leftMerge) = (max(next.observed, observed), done, pending ?? leftMerge)
+            next.observed = max(next.observed, observed)
+            (next.done, next.leftMerge) = (done, pending ?? leftMerge)
         }
         return next
     }

@@ -11,9 +11,10 @@ struct SideFileIDs: Equatable, Sendable {
 
     init(beside path: String) { (wal, shm) = (FileID(of: path + "-wal"), FileID(of: path + "-shm")) }
 
-    /// Whether other files are beside the database now.
+    /// Whether others than those of a connection in WAL mode, which has both, are beside the database now, or were
+    /// when it had been opened.
     func isOutdated(beside path: String) -> Bool {
-        (wal != nil || shm != nil) && SideFileIDs(beside: path) != self
+        wal == nil || shm == nil || SideFileIDs(beside: path) != self
     }
 }
 
