@@ -33,6 +33,8 @@ package final class StoreControl: Sendable {
     struct Rest {
         /// The positions when it was closed, which stay valid until the next commit.
         let positions: Positions
+        /// The schema that its tracking was for then.
+        let schemaVersion: Int64
         /// Its files at the last look, which they show commits after; nil before that look.
         fileprivate(set) var files: RestingFiles?
         /// Signaled after that look, or when there is none.
@@ -100,7 +102,9 @@ package final class StoreControl: Sendable {
     /// Whether no caller or follower uses the open store.
     var isUnused: Bool { state.withLock { $0.users == 0 && $0.followers.isEmpty } && seats.clients.isEmpty }
 
-    func beginRest(_ positions: Positions) { state.withLock { $0.rest = Rest(positions: positions) } }
+    func beginRest(_ positions: Positions, schemaVersion: Int64) {
+        state.withLock { $0.rest = Rest(positions: positions, schemaVersion: schemaVersion) }
+    }
 
     /// Notes how its files look while nothing is committed.
     func rests(_ files: RestingFiles) { decideRest { $0.files = files } }

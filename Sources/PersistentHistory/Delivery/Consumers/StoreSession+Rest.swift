@@ -30,7 +30,7 @@ extension StoreSession {
             if .now - lastCommit >= rest { lastCommit = .now }
             return awaitRest()
         }
-        control.beginRest(positions)
+        control.beginRest(positions, schemaVersion: schemaVersion)
         end()
     }
 
@@ -97,7 +97,7 @@ extension StoreRunner {
         guard !rest.needed.isSignaled, !stop.isSignaled, !signals.ended.isSignaled,
             let files = RestingFiles(quiet: store.path)
         else { return }
-        guard (try? await isLevel(with: rest.positions.newest, on: thread)) ?? false else { return }
+        guard (try? await isLevel(with: rest, on: thread)) ?? false else { return }
         control.rests(files)
         FreedMemory.giveBack()
         await waitForChange(of: files, signals, until: rest.needed, on: thread)
@@ -114,13 +114,15 @@ extension StoreRunner {
         }
     }
 
-    private func isLevel(with newest: HistoryToken, on thread: isolated StoreThread) async throws -> Bool {
+    /// Whether there is neither a transaction nor a change of the schema that its session has not seen.
+    private func isLevel(with rest: StoreControl.Rest, on thread: isolated StoreThread) async throws -> Bool {
         var isLevel = false
         try await leased(on: thread) {
             // As in the session, a connection that only looks at a store keeps descriptors of it.
             let reader = try OpenStore.source(of: store)
             defer { try? reader.close() }  // Nothing was written.
-            isLevel = try reader.newestToken() == newest
+            isLevel = try reader.newestToken() == rest.positions.newest
+            isLevel = try isLevel && reader.schemaVersion() == rest.schemaVersion
         }
         return isLevel
     }
