@@ -106,6 +106,25 @@ import Testing
         #expect(merge.toMerge == [])
     }
 
+    @Test("A merge that was left goes on with what its hooks have decided, and another one does not")
+    func resumed() {
+        let hooks = ["a", "b"].map { Hook(id: UUID(), name: $0, kind: .merge, endpoint: Nothing()) }
+        let batch = (1...3).map { transaction($0, [change(Self.item, .insert, $0)]) }
+        var left = PendingMerge(batch, after: 0, end: 3)
+        left.answer(hooks[0], MergeResult(.goOn, rejecting: [batch[0].token]))
+        var same = PendingMerge(batch, after: 0, end: 3)
+        same.resume(left)
+        #expect(same.next(hooks)?.name == "b")
+        #expect(same.toMerge == Array(batch[1...]))
+        var shorter = PendingMerge(Array(batch[..<2]), after: 0, end: 2)
+        shorter.resume(left)
+        #expect(shorter.next(hooks)?.name == "a")
+        left.answer(hooks[1], MergeResult(.finish))
+        same.resume(left)
+        #expect(same.next(hooks) == nil)
+        #expect(same.toMerge.isEmpty)
+    }
+
     @Test func nothingIsLeftToMergeWhenAllIsRejected() {
         let hooks = ["a", "b"].map { Hook(id: UUID(), name: $0, kind: .merge, endpoint: Nothing()) }
         let batch = [transaction(1, [change(Self.item, .insert, 1)])]

@@ -88,9 +88,11 @@ extension ControlHandler {
     ) {
         let rule = store.served.rule
         dependencies.status.update(store.name) { status in
-            func lag(_ position: Int64?, _ consumer: String) -> Lag {
-                guard let position, let backlog = backlogs[position] else { return Lag() }
-                return Lag(backlog, of: consumer, under: rule)
+            func lag(_ position: Int64?, _ consumer: String, before: Lag) -> Lag {
+                guard let position else { return Lag() }
+                var lag = backlogs[position].map { Lag($0, of: consumer, under: rule) } ?? Lag()
+                if position < saved.oldest.number { lag.includeDeletedHistory(before: before, now: .now) }
+                return lag
             }
             status.stores[store.name, default: .init()].deadLetters = saved.deadLetters
             status.stores[store.name]?.unresponsiveTime = nil
@@ -100,14 +102,10 @@ extension ControlHandler {
             for served in store.served.consumers {
                 let consumer = served.author
                 var known = status.stores[store.name]?.consumers[consumer] ?? .init()
-                known.lag = lag(
-                    saved.cursors[consumer].map { _ in saved.had(by: BinaryText(consumer)) }, consumer)
+                let position = saved.cursors[consumer].map { _ in saved.had(by: BinaryText(consumer)) }
+                known.lag = lag(position, consumer, before: known.lag)
                 for (name, failure) in known.contexts {
-                    var lag = lag(failure.shown?.number, consumer)
-                    if let shown = failure.shown, shown.number < saved.oldest.number {
-                        lag.includeDeletedHistory(before: failure.lag, now: .now)
-                    }
-                    known.contexts[name]?.lag = lag
+                    known.contexts[name]?.lag = lag(failure.shown?.number, consumer, before: failure.lag)
                 }
                 known.batchWindow = served.batchWindow
                 known.feedLags = [:]
