@@ -68,6 +68,21 @@ import Testing
         #expect(openings.withLock(\.self) == 2)
     }
 
+    @Test("A store that went while it was opened is not taken for what is there now", arguments: [true, false])
+    func beforeItIsKnown(isReplaced: Bool) async throws {
+        let store = try GatekeeperStore()
+        try store.write("A", "INSERT INTO t VALUES (1, 0)")
+        let backup = try await store.backUp()
+        let reader = try HistoryReader(path: store.path)
+        #expect(try reader.file() == FileID(of: store.path))
+        for suffix in ["-wal", "-shm"] { unlink(store.path + suffix) }
+        #expect(try reader.file() == FileID(of: store.path))
+        #expect((isReplaced ? rename(backup, store.path) : unlink(store.path)) == 0)
+        let error = #expect(throws: HistoryError.self) { try reader.file() }
+        #expect(error?.code == .storeBusy)
+        try reader.close()
+    }
+
     /// What a writer of the new file has in its journal is not a crash's of the old one.
     @Test("A connection to the old file leaves the journal of the new one alone", arguments: [true, false])
     func foreignJournal(writes: Bool) throws {

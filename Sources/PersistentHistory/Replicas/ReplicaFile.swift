@@ -58,7 +58,7 @@ package struct ReplicaFile {
             }
         }
         try sideFiles?.check()
-        file = FileID(of: path)
+        file = queue.unsafeRead(\.openedFile)
         self.sideFiles = SideFileIDs(beside: path)
     }
 

@@ -17,7 +17,7 @@ struct OpenStore: Sendable {
     let reports = SerialThreadExecutor()
     /// Held as long as the store is open.
     private let lease: ConsumerLease
-    let file: FileID?
+    let file: FileID
     let sideFiles: UsedSideFiles
     let beginnings: [Beginning]
     /// The schema version that the tracking is up to date with.
@@ -67,8 +67,7 @@ struct OpenStore: Sendable {
         } catch let error as HistoryError where error.code == .notTracked {
             throw problem ?? error
         }
-        // Not earlier: the inode of a file that is not open may be reused.
-        file = FileID(of: store.path)
+        file = try source.file()
         storeID = source.storeID
         sideFiles = UsedSideFiles(of: store.path)
         reporter.report(problem.map { .trackingFailed($0) } ?? .trackingComplete)

@@ -63,10 +63,10 @@ final class StateConnection: Sendable {
                     min(max(served ?? 0, Self.servedRange.lowerBound), Self.servedRange.upperBound))
             }
             opened = Locked(Opened(queue: queue, sideFiles: SideFileIDs(beside: path)))
+            file = queue.unsafeRead(\.openedFile)
         } catch let error as DatabaseError {
             throw HistoryError.state(path, error)
         }
-        file = FileID(of: path)
     }
 
     /// The number of accesses after which the log is moved into the database: SQLite does so after as
@@ -95,7 +95,7 @@ final class StateConnection: Sendable {
 
     var isOpen: Bool { opened.withLock { $0 != nil } }
     /// Whether the file is still the one that was opened.
-    var isThere: Bool { FileID(of: path) == file }
+    var isThere: Bool { file != nil && FileID(of: path) == file }
 
     /// The damage, if any was found.
     var damage: HistoryError? { foundDamage.withLock { $0 } }

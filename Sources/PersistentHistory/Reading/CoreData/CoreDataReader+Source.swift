@@ -3,6 +3,12 @@ import GRDBSQLite
 
 /// Lets the pipeline read a store that Core Data writes.
 extension CoreDataReader: HistorySource {
+    /// A read follows the path by itself.
+    func file() throws -> FileID {
+        guard let file = FileID(of: path) else { throw HistoryError.ledElsewhere(path) }
+        return file
+    }
+
     /// The schema version. The model is read if it has changed.
     func schemaVersion() throws -> Int64 { try read { _, catalog in catalog.version.schema } }
 

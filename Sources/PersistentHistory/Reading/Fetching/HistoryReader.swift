@@ -113,6 +113,11 @@ public final class HistoryReader: Sendable {
         }
     }
 
+    func file() throws -> FileID {
+        guard let file = try read({ $0.openedFile }) else { throw HistoryError.ledElsewhere(path) }
+        return file
+    }
+
     /// The token of the newest transaction; number 0 if nothing was ever recorded.
     ///
     /// - Throws: `HistoryError`.

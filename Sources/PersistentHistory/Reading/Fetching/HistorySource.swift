@@ -4,6 +4,10 @@
 protocol HistorySource: HistoryReading {
     // MARK: Identity
 
+    /// The file that is read.
+    ///
+    /// - Throws: `HistoryError` with `.storeBusy` if the path leads to another one by now, or to none.
+    func file() throws -> FileID
     /// Changes with each change of the schema.
     func schemaVersion() throws -> Int64
 

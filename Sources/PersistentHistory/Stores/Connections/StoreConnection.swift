@@ -41,9 +41,7 @@ package enum StoreConnection {
         }
         guard try StorePath.resolve(path) == file else {
             try queue.end()
-            throw HistoryError(
-                .storeBusy, "The path \"\(path)\" led to another file while the store was opened.",
-                hint: "Try again.")
+            throw HistoryError.ledElsewhere(path)
         }
         return queue
     }
@@ -161,6 +159,12 @@ extension Database {
 }
 
 extension HistoryError {
+    static func ledElsewhere(_ path: String) -> HistoryError {
+        HistoryError(
+            .storeBusy, "The path \"\(path)\" led to another file while the store was opened.",
+            hint: "Try again.")
+    }
+
     /// Runs a body and explains its SQLite errors for the store at a path.
     ///
     /// - Parameters:
