@@ -121,8 +121,9 @@ extension StoreRunner {
             // As in the session, a connection that only looks at a store keeps descriptors of it.
             let reader = try OpenStore.source(of: store)
             defer { try? reader.close() }  // Nothing was written.
-            isLevel = try reader.newestToken() == rest.positions.newest
-            isLevel = try isLevel && reader.schemaVersion() == rest.schemaVersion
+            isLevel =
+                try reader.newestToken() == rest.positions.newest
+                && reader.schemaVersion() == rest.schemaVersion
         }
         return isLevel
     }

@@ -34,6 +34,10 @@ final class StateConnection: Sendable {
     private struct Opened {
         let queue: DatabaseQueue
         let sideFiles: SideFileIDs
+
+        init(_ queue: DatabaseQueue, of path: String) {
+            (self.queue, sideFiles) = (queue, SideFileIDs(beside: path))
+        }
     }
 
     /// Opens a state database, or creates it if it does not exist.
@@ -62,7 +66,7 @@ final class StateConnection: Sendable {
                 return .milliseconds(
                     min(max(served ?? 0, Self.servedRange.lowerBound), Self.servedRange.upperBound))
             }
-            opened = Locked(Opened(queue: queue, sideFiles: SideFileIDs(beside: path)))
+            opened = Locked(Opened(queue, of: path))
             file = queue.unsafeRead(\.openedFile)
         } catch let error as DatabaseError {
             throw HistoryError.state(path, error)
@@ -117,7 +121,7 @@ final class StateConnection: Sendable {
                 if opened?.sideFiles.isOutdated(beside: path) == true { try end(&opened) }
                 let queue = try opened?.queue ?? reopen()
                 defer {
-                    if opened == nil { opened = Opened(queue: queue, sideFiles: SideFileIDs(beside: path)) }
+                    if opened == nil { opened = Opened(queue, of: path) }
                     countAccess()
                 }
                 return try queue.writeWithoutTransaction { db in
@@ -164,7 +168,7 @@ final class StateConnection: Sendable {
         guard use.withLock({ $0.failingSince != nil }) else { return }
         let isWritable = opened.withLock { opened -> Bool in
             guard let queue = opened?.queue ?? (try? reopen()) else { return false }
-            if opened == nil { opened = Opened(queue: queue, sideFiles: SideFileIDs(beside: path)) }
+            if opened == nil { opened = Opened(queue, of: path) }
             do {
                 try queue.writeWithoutTransaction { db in
                     try db.execute(sql: "PRAGMA busy_timeout = 0")

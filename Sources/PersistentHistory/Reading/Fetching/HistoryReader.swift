@@ -114,7 +114,8 @@ public final class HistoryReader: Sendable {
     }
 
     func file() throws -> FileID {
-        guard let file = try read({ $0.openedFile }) else { throw HistoryError.ledElsewhere(path) }
+        let file = turn.withLock { _ in queue.unsafeRead(\.openedFile) }
+        guard let file else { throw HistoryError.ledElsewhere(path) }
         return file
     }
 
