@@ -130,7 +130,7 @@ package final class StoreControl: Sendable {
         if !rest.isOver, let files = rest.files {
             // What the watch tells may come a moment later.
             let isUnchanged = try await firstAnswer(within: limit) { answer in
-                thread.executor.perform { answer(.success(files.areUnchanged)) }
+                thread.executor.perform { answer(.success(files.showNoCommit)) }
             }
             if isUnchanged ?? false { return rest }
         }

@@ -96,7 +96,7 @@ package struct StoreRunner: Sendable {
                 if trouble.isLastingDamage {
                     // Opening and closing a store also makes signals: a damaged store that opens would be
                     // opened and lost forever.
-                    if let files { await waitForChange(of: files, signals, until: stop, on: thread) }
+                    if let files { await wait(while: { files.areUnchanged }, signals, until: stop, on: thread) }
                 } else if error.waitsForChange, !wasOpen || error.code == .storeTooNew {
                     // It throws only when it is asked to stop.
                     _ = try? await stop.cancelling { try await signals.next() }

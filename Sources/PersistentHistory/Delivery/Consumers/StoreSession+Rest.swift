@@ -66,6 +66,13 @@ struct RestingFiles: Equatable {
     /// Whether the files still look like this.
     var areUnchanged: Bool { RestingFiles(of: path) == self }
 
+    /// Whether nothing was committed. A log that is gone is no commit: the program that closes the store last removes
+    /// it, and whoever moves the store moves it first. Opened in between, the store lacks its last commits.
+    var showNoCommit: Bool {
+        guard let now = RestingFiles(of: path) else { return false }
+        return now.store == store && (now.log == nil || now.log == log)
+    }
+
     /// The clock of file times has ticks: two writes within one of them have the same time.
     private static let tick = 0.05
 
@@ -100,15 +107,16 @@ extension StoreRunner {
         guard (try? await isLevel(with: rest, on: thread)) ?? false else { return }
         control.rests(files)
         FreedMemory.giveBack()
-        await waitForChange(of: files, signals, until: rest.needed, on: thread)
+        await wait(while: { files.showNoCommit }, signals, until: rest.needed, on: thread)
     }
 
-    /// Waits until the store's files have changed, an event comes, or the store cannot be watched any more.
-    func waitForChange(
-        of files: RestingFiles, _ signals: StoreSignals, until event: OneShotEvent,
+    /// Waits until something no longer holds for the store's files, an event comes, or the store cannot be watched any
+    /// more.
+    func wait(
+        while holds: () -> Bool, _ signals: StoreSignals, until event: OneShotEvent,
         on thread: isolated StoreThread
     ) async {
-        while !event.isSignaled, !stop.isSignaled, !signals.ended.isSignaled, files.areUnchanged {
+        while !event.isSignaled, !stop.isSignaled, !signals.ended.isSignaled, holds() {
             // It throws only if the event comes, or the store cannot be watched any more.
             _ = try? await event.cancelling { try await signals.next() }
         }

@@ -165,7 +165,7 @@ final class FolderScan {
     private var unreadable: ObserverError {
         ObserverError(
             .unreadable, "The folder \"\(rules.folder)\" cannot be read: Permission denied.",
-            hint: AccessAdvice(.folder(rules.folder, lacks: "rwx", isOwn: false)).text())
+            hint: AccessAdvice(folder: rules.folder).text())
     }
 
     /// Watches a folder, then lists it.

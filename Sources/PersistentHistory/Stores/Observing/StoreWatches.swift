@@ -168,8 +168,7 @@ final class Inotify: Sendable {
         case ENOENT, ENOTDIR, ELOOP: return nil
         case EACCES:
             let isFolder = mask & UInt32(IN_ONLYDIR) != 0
-            let advice = AccessAdvice(
-                isFolder ? .folder(path, lacks: "rwx", isOwn: false) : .file(path, isOwn: false))
+            let advice = isFolder ? AccessAdvice(folder: path) : AccessAdvice(.file(path, isOwn: false))
             throw ObserverError(
                 .unreadable, "Cannot watch \"\(path)\": Permission denied.", hint: advice.text(), errno: number)
         default: throw .failed(to: "watch '\(path)'", number)

@@ -22,6 +22,13 @@ struct AccessAdvice: Equatable {
 
     init(_ obstacles: AccessObstacle...) { self.obstacles = obstacles }
 
+    /// To a folder that this process may not look into, and to those on the way to it.
+    init(folder: String, unit: DaemonUnit? = .current, mounts: MountTable = .current) {
+        var survey = AccessSurvey("\(StorePath.real(folder))/", unit: unit, mounts: mounts)
+        survey.lookIntoFolder()
+        obstacles = survey.obstacles
+    }
+
     /// Nil if there is no obstacle to a replica, which this process creates.
     init?(
         replica path: String, _ readers: ReplicaAccess?, unit: DaemonUnit? = .current,

@@ -85,6 +85,13 @@ struct AccessSurvey {
         }
     }
 
+    mutating func lookIntoFolder() {
+        guard lookAbove() || obstacles.isEmpty else { return }
+        obstacles.append(
+            AccessAdvice.holdsMore(folder)
+                ? .sharedFolder(folder) : .folder(folder, lacks: "rwx", isOwn: isOwn(folder)))
+    }
+
     private func lacks(_ permissions: Int32, _ path: String) -> Bool {
         access(path, permissions) != 0 && errno == EACCES
     }
