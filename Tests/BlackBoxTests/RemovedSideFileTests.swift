@@ -45,6 +45,30 @@ struct RemovedSideFileTests {
         }
     }
 
+    @Test("Beside a store that is then moved as well: it comes back as it was, and no call is repeated")
+    func movedStore() async throws {
+        try await withWorkbench { bench in
+            try bench.configure(StoreSetup(authors: StoreSetup.mirrored("MainApp")))
+            let daemon = try await bench.startDaemon()
+            for id in 1...3 { try await bench.write("INSERT INTO person (id) VALUES (\(id))", as: "Widget") }
+            try await bench.calls(3, of: daemon)
+            let (store, away) = (bench.store, bench.path("away.sqlite"))
+            // They are in the log alone.
+            #expect(rename(store + "-wal", away + "-wal") == 0)
+            try await daemon.logged("event=storeLost")
+            #expect(rename(store, away) == 0)
+            try await daemon.quiet()
+            #expect(try await bench.sql("SELECT count(*) FROM person", of: away) == "3\n")
+            #expect(rename(away, store) == 0)
+            try await bench.write("INSERT INTO person (id) VALUES (4)", as: "Widget")
+            try await bench.calls(4, of: daemon)
+            try await daemon.stop()
+            let summaries = try bench.calls().map(\.summary)
+            #expect(
+                summaries == (1...4).map { "audit/all MainApp \($0) Widget person insert p\($0)" })
+        }
+    }
+
     @Test("Beside a store that is polled", arguments: suffixes) func polled(_ suffixes: [String]) async throws {
         try await withWorkbench { bench in
             try bench.configure(StoreSetup(more: #""poll": "100ms""#))

@@ -43,6 +43,43 @@ import Testing
         try state.close()
     }
 
+    @Test("A state that is replaced while it is opened again is not taken for the other file")
+    func replacedMeanwhile() async throws {
+        let folder = try TemporaryFolder()
+        let state = try StateDatabase(folder: folder.path, store: Self.store)
+        let path = state.path
+        let (own, other, next) = (path + ".own", path + ".other", path + ".next")
+        try state.cursors.save(Checkpoint(position: 3, movedAt: .now), of: "Main")
+        try state.close()
+        try FileManager.default.copyItem(atPath: path, toPath: other)
+        try state.cursors.save(Checkpoint(position: 4, movedAt: .now), of: "Main")
+        try state.close()
+        #expect(link(path, own) == 0)
+        let replace: @Sendable (String) -> Void = { file in
+            _ = link(file, next)
+            _ = rename(next, path)
+        }
+        // It is replaced a moment later each time, so also between the look at its path and its opening.
+        var (read, refused) = (0, 0)
+        for moment in 0..<800 {
+            async let replacing: Void = {
+                for _ in 0..<moment { _ = access(path, F_OK) }
+                replace(other)
+            }()
+            do {
+                try #require(try state.cursors.checkpoint(of: "Main")?.position == 4)
+                read += 1
+            } catch let error as HistoryError {
+                try #require(error.code == .stateUnusable)
+                refused += 1
+            }
+            await replacing
+            replace(own)
+            try state.close()
+        }
+        #expect(read > 0 && refused > 0)
+    }
+
     @Test(
         "What was saved survives the removal of the log, although another connection is open",
         arguments: [["-wal"], ["-wal", "-shm"]])

@@ -49,7 +49,7 @@ package struct StoreRunner: Sendable {
     private func serve(
         _ signals: StoreSignals, _ isUp: @escaping @Sendable () -> Void, on thread: isolated StoreThread
     ) async throws {
-        var trouble = Trouble()
+        var trouble = StoreTrouble()
         while !stop.isSignaled, !Task.isCancelled {
             var wasOpen = false
             let files = RestingFiles(quiet: store.path)
@@ -65,9 +65,9 @@ package struct StoreRunner: Sendable {
                             try await session(opened, on: thread) {
                                 try await $0.run(watching: signals, isUp: isUp)
                             }
-                            trouble = Trouble()
+                            trouble = StoreTrouble()
                         } catch {
-                            if .now - openedAt > Trouble.longestDelay { trouble = Trouble() }
+                            if .now - openedAt > StoreTrouble.longestDelay { trouble = StoreTrouble() }
                             throw error
                         }
                     }
@@ -91,12 +91,13 @@ package struct StoreRunner: Sendable {
                 } else {
                     await stop.sleep(for: delay)
                 }
+                if error.cause is SideFilesLost { await awaitMove(signals, on: thread) }
                 // What failed while the store was open may be over, even damage. If a new connection
                 // finds damage again, it is real. An older SQLite than the writer's does not find it.
                 if trouble.isLastingDamage {
                     // Opening and closing a store also makes signals: a damaged store that opens would be
                     // opened and lost forever.
-                    if let files { await wait(while: { files.areUnchanged }, signals, until: stop, on: thread) }
+                    if let files { await wait(while: files.areUnchanged, signals, until: stop, on: thread) }
                 } else if error.waitsForChange, !wasOpen || error.code == .storeTooNew {
                     // It throws only when it is asked to stop.
                     _ = try? await stop.cancelling { try await signals.next() }
@@ -175,36 +176,6 @@ package struct StoreRunner: Sendable {
                 _ = try await onPool { try await opened.cleaning.cleanIfDue() }
             }
         }
-    }
-}
-
-/// A store that could not be opened or read, perhaps several times in a row.
-private struct Trouble {
-    static let longestDelay: Duration = .seconds(30)
-
-    private var pause = GrowingPause(longest: Self.longestDelay)
-    private var said: String?
-    /// How many times in a row the store was found to be damaged.
-    private var damages = 0
-
-    /// Whether a new connection has found damage as well.
-    var isLastingDamage: Bool { damages > 1 }
-
-    /// Whether to report an error. The same error is reported once, unless the store was reported as open
-    /// in between. A lock is reported only if it lasts.
-    mutating func isNews(_ error: HistoryError, wasOpen: Bool) -> Bool {
-        if error.code == .storeBusy, !pause.isLasting { return false }
-        defer { said = error.message }
-        return wasOpen || said != error.message
-    }
-
-    /// How long to wait at least: opening and closing a store also makes events.
-    mutating func delay(_ error: HistoryError, wasOpen: Bool) -> Duration {
-        damages = error.code == .storeCorrupt ? damages + 1 : 0
-        let passesSoon = error.code == .storeBusy || error.waitsForChange && !wasOpen
-        // Free disk space comes without a sign.
-        let longest: Duration = passesSoon ? .seconds(1) : error.isOfState ? .seconds(5) : Self.longestDelay
-        return min(pause.next(), longest)
     }
 }
 

@@ -63,6 +63,8 @@ struct RestingFiles: Equatable {
         log = FileVersion(of: path + "-wal").flatMap { $0.size > 0 ? $0 : nil }
     }
 
+    var haveLog: Bool { log != nil }
+
     /// Whether the files still look like this.
     var areUnchanged: Bool { RestingFiles(of: path) == self }
 
@@ -107,13 +109,29 @@ extension StoreRunner {
         guard (try? await isLevel(with: rest, on: thread)) ?? false else { return }
         control.rests(files)
         FreedMemory.giveBack()
-        await wait(while: { files.showNoCommit }, signals, until: rest.needed, on: thread)
+        await wait(while: files.showNoCommit, signals, until: rest.needed, on: thread)
+    }
+
+    /// How long a store without its log is given to be moved as well.
+    private static let move: Duration = .seconds(2)
+
+    /// Where the log of an open store is gone, waits until a commit makes another one, or the file is gone too: it is
+    /// being moved. Opened in between, the store lacks its last commits, and its consumers would start over.
+    func awaitMove(_ signals: StoreSignals, on thread: isolated StoreThread) async {
+        guard let files = RestingFiles(of: store.path), !files.haveLog, let loop = try? HistoryLoop.shared()
+        else {
+            return
+        }
+        let over = OneShotEvent()
+        let timer = loop.schedule(after: Self.move) { over.signal() }
+        defer { timer.cancel() }
+        await wait(while: files.areUnchanged, signals, until: over, on: thread)
     }
 
     /// Waits until something no longer holds for the store's files, an event comes, or the store cannot be watched any
     /// more.
     func wait(
-        while holds: () -> Bool, _ signals: StoreSignals, until event: OneShotEvent,
+        while holds: @autoclosure () -> Bool, _ signals: StoreSignals, until event: OneShotEvent,
         on thread: isolated StoreThread
     ) async {
         while !event.isSignaled, !stop.isSignaled, !signals.ended.isSignaled, holds() {

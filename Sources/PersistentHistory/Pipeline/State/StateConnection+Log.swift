@@ -11,7 +11,7 @@ extension StateConnection {
         // Closing has moved it, or the next access reports the problem.
         guard isOpen, isThere else { return }
         do {
-            let queue = try Self.open(path)
+            let queue = try another()
             do {
                 _ = try queue.writeWithoutTransaction { try $0.checkpoint(.passive) }
             } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
@@ -42,8 +42,7 @@ extension StateConnection {
     /// does not wait for the disk.
     func syncToDisk() throws {
         do {
-            try checkIsThere()
-            let queue = try Self.open(path)
+            let queue = try another()
             try queue.writeWithoutTransaction { db in
                 // SQLite opens the log with the first read.
                 _ = try Int.fetchOne(db, sql: "SELECT 1 FROM service")

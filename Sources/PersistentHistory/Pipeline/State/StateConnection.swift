@@ -55,7 +55,7 @@ final class StateConnection: Sendable {
                     ?? "Move away what is there; the store's consumers then start over.")
         }
         do {
-            let queue = try Self.open(path)
+            let queue = try Self.open(path, mayMake: true)
             servedBefore = try queue.writeWithoutTransaction { db in
                 try StateSchema.prepare(db, path: path)
                 let served = try Int64.fetchOne(
@@ -80,11 +80,11 @@ final class StateConnection: Sendable {
     /// time.
     private static let longestLog = 4 * logTurn
 
-    static func open(_ path: String) throws -> DatabaseQueue {
+    static func open(_ path: String, mayMake: Bool = false) throws -> DatabaseQueue {
         assertMayWait()
         var configuration = Configuration()
         configuration.busyMode = .timeout(5)
-        return try DatabaseQueue.open(PlainFile.uri(path, mayMake: true), configuration) { db in
+        return try DatabaseQueue.open(PlainFile.uri(path, mayMake: mayMake), configuration) { db in
             try ConnectionHardening.apply(db, .isLeftAlone)
             try db.execute(
                 sql: """
@@ -119,7 +119,7 @@ final class StateConnection: Sendable {
                 defer { accessed(!isDone ? .failed : hasWritten ? .written : .read) }
                 // The log was removed.
                 if opened?.sideFiles.isOutdated(beside: path) == true { try end(&opened) }
-                let queue = try opened?.queue ?? reopen()
+                let queue = try opened?.queue ?? another()
                 defer {
                     if opened == nil { opened = Opened(queue, of: path) }
                     countAccess()
@@ -167,7 +167,7 @@ final class StateConnection: Sendable {
         assertMayWait()
         guard use.withLock({ $0.failingSince != nil }) else { return }
         let isWritable = opened.withLock { opened -> Bool in
-            guard let queue = opened?.queue ?? (try? reopen()) else { return false }
+            guard let queue = opened?.queue ?? (try? another()) else { return false }
             if opened == nil { opened = Opened(queue, of: path) }
             do {
                 try queue.writeWithoutTransaction { db in
@@ -203,18 +203,23 @@ final class StateConnection: Sendable {
     /// The possible served time in milliseconds: thousands of years, far from where sums overflow.
     static let servedRange: ClosedRange<Int64> = 0...(1 << 50)
 
-    private func reopen() throws -> DatabaseQueue {
+    /// Another connection to the same file.
+    ///
+    /// - Throws: `HistoryError` with `.stateUnusable` if it was removed or replaced, `DatabaseError`.
+    func another() throws -> DatabaseQueue {
         try checkIsThere()
-        return try Self.open(path)
+        let queue = try Self.open(path)
+        guard queue.unsafeRead(\.openedFile) == file else {
+            try queue.end()
+            throw HistoryError.stateReplaced(path)
+        }
+        return queue
     }
 
     /// - Throws: `HistoryError` with `.stateUnusable` if the file was removed or replaced. The open
     ///   connection would write to no avail, and after a restart consumers would start over.
     func checkIsThere() throws {
-        guard !isThere else { return }
-        throw HistoryError(
-            .stateUnusable, "The state database \"\(path)\" was removed or replaced while it was in use.",
-            hint: "Put it back, or restart the daemon; without it, the store's consumers start over.")
+        guard isThere else { throw HistoryError.stateReplaced(path) }
     }
 
     /// Runs a body in a transaction.

@@ -100,11 +100,20 @@ extension HistoryError {
         return HistoryError(trouble.code, "\(what): \(error).", hint: trouble.hint(at: path), cause: error)
     }
 
+    /// The error for a database of the state that is no longer what its path leads to. What is saved in it would be
+    /// saved to no avail, and after a restart consumers would start over.
+    static func stateReplaced(_ path: String) -> HistoryError {
+        HistoryError(
+            .stateUnusable, "The state database \"\(path)\" was removed or replaced while it was in use.",
+            hint: "Put it back, or restart the daemon; without it, the store's consumers start over.")
+    }
+
     /// The error for an unusable database of the state.
     static func state(_ path: String, _ error: DatabaseError) -> HistoryError {
         if error.resultCode == .SQLITE_CANTOPEN, DescriptorLimit.isReached {
             return .tooManyFiles("The state database \"\(path)\" cannot be used", cause: error)
         }
+        if error.extendedResultCode == .SQLITE_READONLY_DBMOVED { return .stateReplaced(path) }
         let ofFolder = StateTrouble(folder: PathNames.parent(of: path))
         var trouble = StateTrouble(error.extendedResultCode) ?? ofFolder ?? .unusable
         // SQLite reports the same for a folder that this user may not write, in which it creates files.

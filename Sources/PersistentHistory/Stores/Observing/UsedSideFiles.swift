@@ -76,7 +76,10 @@ extension HistoryError {
             .storeInterrupted,
             "The -wal or the -shm of the store \"\(path)\" was removed by another process while the store was in use.",
             hint:
-                "The store is opened again. Only SQLite may remove these files: what was in the -wal alone is lost."
-        )
+                "The store is opened again. Only SQLite may remove these files: what was in the -wal alone is lost.",
+            cause: SideFilesLost())
     }
 }
+
+/// The cause of a `HistoryError` where side files were removed under a connection, or are being moved with their store.
+struct SideFilesLost: Error {}
