@@ -56,6 +56,8 @@ struct RemovedSideFileTests {
             // They are in the log alone.
             #expect(rename(store + "-wal", away + "-wal") == 0)
             try await daemon.logged("event=storeLost")
+            try await observe(for: .milliseconds(300))
+            #expect(!daemon.log.contains { $0.contains("event=storeBack") })
             #expect(rename(store, away) == 0)
             try await daemon.quiet()
             #expect(try await bench.sql("SELECT count(*) FROM person", of: away) == "3\n")

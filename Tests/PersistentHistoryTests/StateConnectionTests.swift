@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test("A state that is replaced while it is opened again is not taken for the other file")
-    func replacedMeanwhile() async throws {
+    func replacedMeanwhile() throws {
         let folder = try TemporaryFolder()
         let state = try StateDatabase(folder: folder.path, store: Self.store)
         let path = state.path
@@ -62,10 +62,12 @@ import Testing
         // It is replaced a moment later each time, so also between the look at its path and its opening.
         var (read, refused) = (0, 0)
         for moment in 0..<800 {
-            async let replacing: Void = {
+            let replaced = DispatchSemaphore(value: 0)
+            Thread.detachNewThread {
                 for _ in 0..<moment { _ = access(path, F_OK) }
                 replace(other)
-            }()
+                replaced.signal()
+            }
             do {
                 try #require(try state.cursors.checkpoint(of: "Main")?.position == 4)
                 read += 1
@@ -73,7 +75,7 @@ import Testing
                 try #require(error.code == .stateUnusable)
                 refused += 1
             }
-            await replacing
+            replaced.wait()
             replace(own)
             try state.close()
         }
