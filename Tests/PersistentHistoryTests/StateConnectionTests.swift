@@ -62,12 +62,7 @@ import Testing
         // It is replaced a moment later each time, so also between the look at its path and its opening.
         var (read, refused) = (0, 0)
         for moment in 0..<800 {
-            let replaced = DispatchSemaphore(value: 0)
-            Thread.detachNewThread {
-                for _ in 0..<moment { _ = access(path, F_OK) }
-                replace(other)
-                replaced.signal()
-            }
+            let isReplaced = meanwhile(after: moment) { replace(other) }
             do {
                 try #require(try state.cursors.checkpoint(of: "Main")?.position == 4)
                 read += 1
@@ -75,11 +70,31 @@ import Testing
                 try #require(error.code == .stateUnusable)
                 refused += 1
             }
-            replaced.wait()
+            isReplaced.wait()
             replace(own)
             try state.close()
         }
         #expect(read > 0 && refused > 0)
+    }
+
+    @Test("What is saved survives the removal of the log while the state is opened again")
+    func removedMeanwhile() throws {
+        let folder = try TemporaryFolder()
+        let state = try StateDatabase(folder: folder.path, store: Self.store)
+        let path = state.path
+        for moment in 1...800 {
+            try state.close()
+            let isRemoved = meanwhile(after: moment) { for side in ["-wal", "-shm"] { unlink(path + side) } }
+            try state.cursors.save(Checkpoint(position: 1, movedAt: .now), of: "Main")
+            isRemoved.wait()
+            let position = Int64(moment)
+            try state.cursors.save(Checkpoint(position: position, movedAt: .now), of: "Main")
+            let other = try DatabaseQueue(path: path)
+            let found = try other.read { try Int64.fetchOne($0, sql: "SELECT position FROM cursor") }
+            try other.close()
+            try #require(found == position)
+        }
+        try state.close()
     }
 
     @Test(
@@ -99,6 +114,17 @@ import Testing
         let after = try StateDatabase(folder: folder.path, store: Self.store)
         #expect(try after.cursors.checkpoint(of: "Main")?.position == 3)
         try after.close()
+    }
+
+    /// Does something on another thread, once as many short calls have been made.
+    private func meanwhile(after moment: Int, _ body: @escaping @Sendable () -> Void) -> DispatchSemaphore {
+        let isDone = DispatchSemaphore(value: 0)
+        Thread.detachNewThread {
+            for _ in 0..<moment { _ = access("/", F_OK) }
+            body()
+            isDone.signal()
+        }
+        return isDone
     }
 
     /// What the database has without its write-ahead log.
