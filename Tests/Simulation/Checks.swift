@@ -153,13 +153,20 @@ struct Checks {
 
     private var watchdog: [Violation] {
         var found: [Violation] = []
-        var watched: Int64 = 0
+        // Nil while the daemon stops: systemd then no longer waits for it to be fed.
+        var watched: Int64? = 0
         for line in lines where ["life", "watched", "stop"].contains(line.kind) || line[0] == "isSuspended" {
-            if line.kind != "life", line.kind != "machine", line.time - watched > ServiceManager.watchdog {
-                let time = (line.time - watched) / 1_000_000
+            if line.kind != "life", line.kind != "machine", let before = watched,
+                line.time - before > ServiceManager.watchdog
+            {
+                let time = (line.time - before) / 1_000_000
                 found.append(Violation(.watchdog, "It was not fed for \(time) ms."))
             }
-            watched = line.time
+            if line.kind == "stop" {
+                watched = nil
+            } else if line.kind == "life" || watched != nil {
+                watched = line.time
+            }
         }
         return found
     }
