@@ -191,8 +191,11 @@ struct World: Sendable {
         truth.moves(name, away: false, at: csimulation_now())
     }
 
+    /// Whoever moves a store may take a second between its log and its file.
     private func move(_ path: String, to other: String) {
-        for side in ["-wal", ""] { rename(path + side, other + side) }
+        rename(path + "-wal", other + "-wal")
+        csimulation_sleep(Int64(position % 3) * 500_000_000)
+        rename(path, other)
     }
 
     func path(_ store: Int, _ part: Part) -> String {

@@ -134,6 +134,8 @@ import Testing
             ("A schema that changes while a store is being closed, to rest, is followed", "upkeep", 5_001_680),
             ("A store that is spoiled while no daemon runs is not left out", "upkeep", 6_000_293),
             ("A copy whose log is removed while it is being opened is filled again", "files", 5_001_520),
+            ("What a store lacks is known before the daemon is called healthy", "folders", 8_000_420),
+            ("A store that is locked at the daemon's start is not called healthy", "isolation", 8_000_528),
             ("A consumer that is moved back is not called twice past its position", "isolation", 5_000_635),
             ("A mirror of some tables is not taken in by another history", "mirrors", 4_000_531),
             ("Of two requests to retry, one delivers a dead letter", "machine", 2_001_048),

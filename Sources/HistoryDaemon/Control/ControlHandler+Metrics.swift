@@ -25,8 +25,13 @@ extension ControlHandler {
         ).text()
     }
 
+    /// How long a report of health waits for stores that are opened for the first time.
+    private static let opening: Duration = .seconds(2)
+
     /// The response to `GET /v1/health`.
     func health() async -> HealthReport {
+        // What a consumer lacks is known once its store is open.
+        await engine.waitForStores(atMost: Self.opening)
         await measure()
         return dependencies.status.read { $0.health(at: .now) }
     }

@@ -68,6 +68,15 @@ actor Engine {
     /// - Parameter names: The plugins to wait for; nil for all.
     func waitUntilUp(_ names: [String]? = nil) async {
         await waitForPlugins(names)
+        await waitForStores()
+    }
+
+    /// Waits until stores are open, or have failed to, or for a time.
+    func waitForStores(atMost limit: Duration) async {
+        await wait(atMost: limit) { await self.waitForStores() }
+    }
+
+    private func waitForStores() async {
         // A folder whose disk does not answer does not delay other stores.
         let listed = folders.map(\.listed)
         await wait(atMost: Self.timeout * 2) { for folder in listed { await folder.wait() } }

@@ -250,7 +250,10 @@ void csimulation_take_threads(int switches, int64_t end) {
 
 void csimulation_be_world(void) { self->is_world = true; }
 
-void csimulation_sleep(int64_t nanoseconds) { wait_for(NULL, shared->now + nanoseconds, NULL, 0); }
+void csimulation_sleep(int64_t nanoseconds) {
+    // Before the daemon is there, nothing else is either.
+    if (self) wait_for(NULL, shared->now + nanoseconds, NULL, 0);
+}
 
 int64_t csimulation_now(void) { return shared ? shared->now : 0; }
 
