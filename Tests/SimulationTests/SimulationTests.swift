@@ -116,7 +116,7 @@ import Testing
             ("A lag that cannot be measured is not reported as none", "power", 50),
             ("A state whose -wal is removed twice loses nothing, although its disk is slow", "files", 1007),
             ("A call that was given up is not made again when its session has ended", "isolation", 52021),
-            ("A feed that is woken finds what its consumer has processed", "isolation", 124),
+            ("A feed that is woken finds what its consumer has processed", "isolation", 123),
             (
                 "A context in memory is filled again when another process of its plugin runs, without a commit",
                 "applications", 293
