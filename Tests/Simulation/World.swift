@@ -16,6 +16,7 @@ struct World: Sendable {
     let serviceManager: ServiceManager
     let requests: Operator
     private let settings = Locked(Settings())
+    private let begunAt = csimulation_now()
 
     var scenario: Scenario { truth.scenario }
     var record: Record { truth.record }
@@ -176,9 +177,13 @@ struct World: Sendable {
     private func leave(_ store: Int) {
         let name = scenario.stores[store].name
         guard !truth.isAway(name) else { return }
-        let answer = writer.order("letGo", files.store(name))[0]
+        let answer = writer.order("close", files.store(name))[0]
         guard answer == "ok" else { return record.write("stays", name, answer) }
-        move(files.store(name), to: files.away(name))
+        // A daemon that opens the store for the first time in between cannot know.
+        let now = csimulation_now()
+        let isKnown = now > begunAt + 5_000_000_000 && !truth.wasJustMoved(name, at: now)
+        let isReloading = scenario.steps[..<position].suffix(10).contains { $0.action.kind.hasPrefix("reload") }
+        move(files.store(name), to: files.away(name), takingLong: isKnown && !isReloading)
         record.write("left", name)
         truth.moves(name, away: true, at: csimulation_now())
     }
@@ -186,15 +191,16 @@ struct World: Sendable {
     private func come(_ store: Int) {
         let name = scenario.stores[store].name
         guard truth.isAway(name) else { return }
-        move(files.away(name), to: files.store(name))
+        move(files.away(name), to: files.store(name), takingLong: true)
         record.write("came", name)
         truth.moves(name, away: false, at: csimulation_now())
     }
 
-    /// Whoever moves a store may take a second between its log and its file.
-    private func move(_ path: String, to other: String) {
+    private func move(_ path: String, to other: String, takingLong: Bool) {
+        csimulation_spare(true)
+        defer { csimulation_spare(false) }
         rename(path + "-wal", other + "-wal")
-        csimulation_sleep(Int64(position % 3) * 500_000_000)
+        if takingLong { csimulation_sleep(Int64(position % 3) * 500_000_000) }
         rename(path, other)
     }
 

@@ -84,9 +84,11 @@ private struct WriterDesk {
             }
             holds[path] = queue
             return "ok"
-        case "letGo":
+        case "close", "letGo":
             guard holds[path] == nil, readers[path] == nil else { return "busy" }
             connections = connections.filter { !$0.key.hasPrefix(path) }
+            // The last commits stay in the log if the daemon has the store open.
+            if words[0] == "close" { return "ok" }
             let queue = try DatabaseQueue(path: path)
             let isMoved = try queue.inDatabase { db in
                 // None in a rollback journal's modes.

@@ -39,6 +39,7 @@ static __thread struct thread *self;
 static int switches_of_256;
 static int64_t end_of_time;
 static uint64_t killed_at;
+static bool is_spared;
 static uint64_t waits_so_far;
 
 bool is_simulated(void) { return takes_turns && self && !self->is_world; }
@@ -118,7 +119,8 @@ void point(void) {
     if (!is_simulated()) return;
     int saved = errno;
     shared->now += 500;
-    if (++shared->points == killed_at) csimulation_kill();
+    shared->points++;
+    if (killed_at && shared->points >= killed_at && !is_spared) csimulation_kill();
     if (shared->now > end_of_time) csimulation_exit(csimulation_endless);
     if ((int)(random_number() & 255) < switches_of_256) take_turns();
     errno = saved;
@@ -273,5 +275,7 @@ void csimulation_take_step(void) { shared->position++; }
 uint64_t csimulation_random(void) { return random_number(); }
 
 void csimulation_kill_after(uint64_t points) { killed_at = points ? shared->points + points : 0; }
+
+void csimulation_spare(bool spares) { is_spared = spares; }
 
 void csimulation_kill(void) { csimulation_exit(csimulation_killed); }

@@ -64,6 +64,8 @@ void csimulation_take_step(void);
 uint64_t csimulation_random(void);
 // Kills the process at some later point; 0 for never.
 void csimulation_kill_after(uint64_t points);
+// Puts off that kill while the world does something whole.
+void csimulation_spare(bool spares);
 void csimulation_kill(void) __attribute__((noreturn));
 
 enum { csimulation_at_sync = 1, csimulation_at_write = 2, csimulation_at_read = 4, csimulation_at_lock = 8, csimulation_at_open = 16 };
