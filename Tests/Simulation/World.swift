@@ -182,7 +182,9 @@ struct World: Sendable {
         // A daemon that opens the store for the first time in between cannot know.
         let now = csimulation_now()
         let isKnown = now > begunAt + 5_000_000_000 && !truth.wasJustMoved(name, at: now)
-        let isReloading = scenario.steps[..<position].suffix(10).contains { $0.action.kind.hasPrefix("reload") }
+        let isReloading = scenario.steps[..<position].suffix(10).contains {
+            if case .reload = $0.action { true } else { false }
+        }
         move(files.store(name), to: files.away(name), takingLong: isKnown && !isReloading)
         record.write("left", name)
         truth.moves(name, away: true, at: csimulation_now())
